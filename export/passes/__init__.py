@@ -1,0 +1,10 @@
+"""Graph passes, one a module; each is an `onnx_ir` pass and says "A -> B" in its docstring."""
+
+from vit_edge.export.passes.append_softmax import AppendSoftmax
+from vit_edge.export.passes.convert_opset import ConvertOpset
+from vit_edge.export.passes.drop_full_slices import DropFullSlices
+from vit_edge.export.passes.fold_constants import FoldConstants
+from vit_edge.export.passes.name_tensors import NameTensors
+from vit_edge.export.passes.onnxsim import OnnxSim
+
+__all__ = ["AppendSoftmax", "ConvertOpset", "DropFullSlices", "FoldConstants", "NameTensors", "OnnxSim"]

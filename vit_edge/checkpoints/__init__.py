@@ -1,0 +1,109 @@
+"""Checkpoints of all sources: `load_checkpoint` tells what a file is and builds the model it belongs to.
+
+One module a source, tried in the order of `FORMATS`; the first whose names match reads it.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vit_edge.checkpoints import google, huggingface, native, timm, torchvision, tutorial
+from vit_edge.checkpoints.errors import CheckpointError
+from vit_edge.checkpoints.native import save_checkpoint
+from vit_edge.checkpoints.plan import LoadOptions, Output, Plan
+from vit_edge.checkpoints.reading import Source, read
+from vit_edge.checkpoints.rules import assemble
+from vit_edge.config import ViTConfig
+from vit_edge.model import ViT
+from vit_edge.positions import resample_positions
+from vit_edge.runtime.preprocess import Preprocess
+
+__all__ = ["FORMATS", "Checkpoint", "CheckpointError", "LoadOptions", "load_checkpoint", "save_checkpoint"]
+
+FORMATS: tuple[ModuleType, ...] = (native, huggingface, timm, torchvision, google, tutorial)
+_NAMES = "vit-edge, Hugging Face (ViT, DeiT), timm/DeiT/MAE, torchvision, Google .npz, the tutorial's MyViT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A loaded model and everything its file tells about it.
+
+    `preprocess` is None where neither the file nor a named preset tells it. `notes` are assumptions to show.
+    """
+
+    model: ViT
+    name: str
+    format: str
+    sha256: str
+    output: Output
+    preprocess: Preprocess | None
+    preprocess_origin: str
+    labels: tuple[str, ...]
+    notes: tuple[str, ...]
+    heads_assumed: bool
+    about: Mapping[str, Any]
+
+
+def load_checkpoint(path: str | Path, options: LoadOptions | None = None) -> Checkpoint:
+    """Load a checkpoint of any known source.
+
+    Args:
+        path: a weight file (.safetensors, .pth/.bin, .npz) or a folder with one and its configs.
+        options: what the user says about it.
+
+    Raises:
+        CheckpointError: it cannot be read, is unsafe, is of no known source, or does not fit its architecture.
+        ConfigError: the options or the checkpoint's own config make no valid model.
+    """
+    options = options or LoadOptions()
+    source = read(Path(path))
+    reader = next((module for module in FORMATS if module.matches(source)), None)
+    if reader is None:
+        some = ", ".join(list(source.tensors)[:3])
+        raise CheckpointError(f"{path}: tensor names of no known source ({some}, ...); known: {_NAMES}")
+    plan: Plan = reader.interpret(source, options)
+    state = assemble(plan.rules, source.tensors, _shapes(plan.config), plan.ignored)
+    config, state, notes = _at_size(plan.config, state, options.image_size)
+    model = ViT(config)
+    model.load_state_dict(state)
+    return Checkpoint(
+        model=model.eval().requires_grad_(False),
+        name=plan.name,
+        format=plan.format,
+        sha256=source.sha256,
+        output=plan.output,
+        preprocess=plan.preprocess,
+        preprocess_origin=plan.preprocess_origin,
+        labels=plan.labels if len(plan.labels) == config.classes else (),
+        notes=plan.notes + notes,
+        heads_assumed=plan.heads_assumed,
+        about=plan.about,
+    )
+
+
+def _shapes(config: ViTConfig) -> dict[str, tuple[int, ...]]:
+    with torch.device("meta"):
+        return {name: tuple(tensor.shape) for name, tensor in ViT(config).state_dict().items()}
+
+
+def _at_size(
+    config: ViTConfig, state: dict[str, Tensor], size: tuple[int, int] | None
+) -> tuple[ViTConfig, dict[str, Tensor], tuple[str, ...]]:
+    """The model at the image size that is asked for; its position table is resampled."""
+    if size is None or size == config.image_size:
+        return config, state, ()
+    resized = dataclasses.replace(config, image_size=size)
+    if config.norm_axes == "tokens_and_width":
+        raise CheckpointError(f"this model's LayerNorm fixes the image size: {config.image_size}, got {size}")
+    if config.positions != "sincos":
+        prefix = config.prefix_tokens if config.positions == "learned" else 0
+        table = resample_positions(state["pos_embed"], config.grid, resized.grid, prefix)
+        state = {**state, "pos_embed": table}
+    note = f"positions resampled from {config.grid[0]}x{config.grid[1]} to {resized.grid[0]}x{resized.grid[1]} patches"
+    return resized, state, (note,)

@@ -1,0 +1,93 @@
+"""Graph and manifest to one file: no half-written file, no weights in the wrong place, the same bytes every time."""
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import onnx
+import onnx_ir as ir
+
+from vit_edge.export.errors import ExportError
+from vit_edge.runtime.manifest import METADATA_KEY, ExternalData, Manifest
+from vit_edge.runtime.onnxfile import read
+
+__all__ = ["save", "staging_folder", "write_manifest"]
+
+_ONE_FILE_LIMIT = (1 << 31) - (64 << 20)  # protobuf's 2 GiB, with room for the graph and the manifest
+# The oldest intermediate representation that allows each opset, so that old runtimes load the file
+# (https://github.com/onnx/onnx/blob/main/docs/Versioning.md, "Released versions").
+_IR_VERSIONS = {17: 8, 18: 8, 19: 9, 20: 9}
+_NEWEST_IR = 10
+
+
+def save(model: ir.Model, path: Path) -> Path:
+    """Write a graph: one file, or above 2 GiB with `<name>.data` beside it.
+
+    Args:
+        model: not changed, but for its IR version.
+        path: in a folder of its own, which may be a temporary one; the name is kept inside when weights go outside.
+
+    Returns:
+        `path`.
+    """
+    model.ir_version = _IR_VERSIONS.get(model.opset_imports.get("", 0), _NEWEST_IR)
+    nbytes = sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value)
+    if nbytes > _ONE_FILE_LIMIT:
+        ir.save(model, path, external_data=f"{path.name}.data")
+    else:
+        path.write_bytes(ir.to_proto(model).SerializeToString(deterministic=True))
+    return path
+
+
+def write_manifest(path: Path, manifest: Manifest) -> Manifest:
+    """Put the manifest into a saved graph, with the hashes of what is really in the file.
+
+    Args:
+        path: from `save`; rewritten.
+        manifest: its `content_sha256` and `external_data` are filled in.
+
+    Returns:
+        The manifest as written.
+    """
+    data = path.with_name(f"{path.name}.data")
+    external = None
+    if data.is_file():
+        with data.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        external = ExternalData(file=data.name, bytes=data.stat().st_size, sha256=digest)
+    written = dataclasses.replace(manifest, content_sha256=read(path).content_sha256, external_data=external)
+    proto = onnx.load(path, load_external_data=False)
+    del proto.metadata_props[:]
+    proto.metadata_props.add(key=METADATA_KEY, value=written.to_json())
+    path.write_bytes(proto.SerializeToString(deterministic=True))
+    if read(path).content_sha256 != written.content_sha256:
+        raise ExportError("the file's content changed while its manifest was written")
+    return written
+
+
+@contextmanager
+def staging_folder(output: Path) -> Iterator[Path]:
+    """A hidden folder beside the output; what is in it under the output's name is moved there at the end.
+
+    Raises:
+        ExportError: the output cannot be written there. It is raised before any work is done where that can be seen.
+    """
+    if output.suffix != ".onnx":
+        raise ExportError(f"{output}: the output's name must end in .onnx")
+    if output.is_dir():
+        raise ExportError(f"{output}: is a folder, expected a file name")
+    if not output.parent.is_dir():
+        raise ExportError(f"{output.parent}: no such folder; create it first")
+    try:
+        with TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder:
+            yield Path(folder)
+            made = Path(folder) / output.name
+            data = made.with_name(f"{made.name}.data")
+            if data.is_file():  # first, so that a new graph never meets old weights
+                data.replace(output.with_name(data.name))
+            made.replace(output)
+    except OSError as error:
+        raise ExportError(f"{output}: cannot be written: {error.strerror or error}") from error

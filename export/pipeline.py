@@ -1,0 +1,96 @@
+"""The order of passes between the traced graph and the file, and the runner that applies them."""
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+from onnx_ir.passes.common import (
+    ClearMetadataAndDocStringPass,
+    CommonSubexpressionEliminationPass,
+    IdentityEliminationPass,
+    RemoveUnusedNodesPass,
+    RemoveUnusedOpsetsPass,
+    TopologicalSortPass,
+)
+
+from vit_edge.export.errors import ExportError, PassError
+from vit_edge.export.passes import ConvertOpset, DropFullSlices, FoldConstants, NameTensors, OnnxSim
+
+__all__ = ["PREPARE", "SIMPLIFY", "PassRecord", "lower_opset", "run_passes", "simplify"]
+
+_log = logging.getLogger(__name__)
+
+# Directly behind the exporter: keep its scopes as names, then drop them (they hold source paths of this machine).
+PREPARE: tuple[ir.passes.PassBase, ...] = (NameTensors(), ClearMetadataAndDocStringPass())
+
+SIMPLIFY: tuple[ir.passes.PassBase, ...] = (
+    OnnxSim(),
+    FoldConstants(),
+    DropFullSlices(),
+    IdentityEliminationPass(),
+    CommonSubexpressionEliminationPass(),
+    RemoveUnusedNodesPass(),
+    RemoveUnusedOpsetsPass(),
+    TopologicalSortPass(),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PassRecord:
+    """What one pass did: for logs, the manifest and the documentation's table."""
+
+    name: str
+    modified: bool
+    nodes_before: int
+    nodes_after: int
+    milliseconds: float
+
+
+def run_passes(model: ir.Model, passes: Sequence[ir.passes.PassBase]) -> tuple[ir.Model, list[PassRecord]]:
+    """Apply passes in order.
+
+    Args:
+        model: changed in place where a pass works in place.
+        passes: `onnx_ir` passes.
+
+    Raises:
+        PassError: a pass failed; it is named, with those that ran before it.
+    """
+    records: list[PassRecord] = []
+    for each in passes:
+        name, before, start = type(each).__name__, len(model.graph), time.perf_counter()
+        try:
+            result = each(model)
+        except (PassError, ir.passes.PassError, ir.passes.InvariantError) as error:
+            done = ", ".join(record.name for record in records) or "none"
+            raise PassError(f"pass {name} failed after {done}: {error}") from error
+        model = result.model
+        took = 1000 * (time.perf_counter() - start)
+        records.append(PassRecord(name, result.modified, before, len(model.graph), took))
+        _log.info("%s: modified %s, nodes %d -> %d, %.0f ms", name, result.modified, before, len(model.graph), took)
+    return model, records
+
+
+def simplify(model: ir.Model, passes: Sequence[ir.passes.PassBase] = SIMPLIFY) -> ir.Model:
+    """Simplify a copy of a graph; the numbers stay the same up to rounding.
+
+    Example:
+        >>> simplified = simplify(ir.load("model.onnx"))  # doctest: +SKIP
+    """
+    return run_passes(model.clone(), passes)[0]
+
+
+def lower_opset(model: ir.Model, opset: int) -> ir.Model:
+    """Bring a graph from the lowest opset torch writes down to the one asked for.
+
+    Raises:
+        ExportError: the graph has a newer opset than it should, and is not to be lowered.
+    """
+    current = model.opset_imports[""]
+    if current == opset:
+        return model
+    if current < opset:
+        raise ExportError(f"the exporter wrote opset {current}, {opset} was asked for")
+    return run_passes(model, (ConvertOpset(opset),))[0]

@@ -1,0 +1,79 @@
+"""From a PyTorch module to an ONNX graph, with `torch.onnx.export(dynamo=True)`."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import onnx_ir as ir
+import torch
+from torch import nn
+
+from vit_edge.export.errors import ExportError
+
+__all__ = ["INPUT_NAME", "OPSETS", "OUTPUT_NAME", "trace"]
+
+INPUT_NAME = "images"
+OUTPUT_NAME = "logits"
+OPSETS = range(17, 25)  # 17: the first with LayerNormalization; 24: the newest in onnxruntime 1.32
+_LOWEST_TRACED = 18  # torch has no older operator set; `passes.ConvertOpset` goes below
+_TRACE_BATCH = 2  # torch.export takes sizes 0 and 1 for constants, and the batch has to stay dynamic
+
+
+def trace(module: nn.Module, input_shape: tuple[int, int, int], *, opset: int) -> ir.Model:
+    """Trace a module for any batch size.
+
+    Args:
+        module: takes (B, C, height, width) float32 and gives (B, classes) float32; in eval mode.
+        input_shape: (C, height, width).
+        opset: the ONNX opset; below 18 the graph comes at 18.
+
+    Returns:
+        The graph as traced, not optimised, weights in memory.
+
+    Raises:
+        ExportError: the module cannot be traced, or its batch size is not dynamic.
+    """
+    example = torch.zeros(_TRACE_BATCH, *input_shape)
+    try:
+        with _quiet():
+            program = torch.onnx.export(
+                module,
+                (example,),
+                dynamo=True,
+                optimize=False,
+                opset_version=max(opset, _LOWEST_TRACED),
+                dynamic_shapes=({0: torch.export.Dim("batch")},),
+                input_names=[INPUT_NAME],
+                output_names=[OUTPUT_NAME],
+                verbose=False,
+            )
+    except (torch.onnx.errors.OnnxExporterError, RuntimeError, TypeError, ValueError) as error:
+        raise ExportError(f"torch.onnx.export failed: {_first_line(error)}") from error
+    if program is None:
+        raise ExportError("torch.onnx.export returned nothing")
+    model = program.model
+    model.graph.name = "vit_edge"
+    model.producer_name, model.producer_version = "vit-edge", None
+    return model
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporter's notices are about packages and options of its own; what matters is checked afterwards."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _first_line(error: Exception) -> str:
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    return next((line.strip() for line in str(cause).splitlines() if line.strip()), type(cause).__name__)

@@ -1,0 +1,197 @@
+"""One onnxruntime session, with the threads this process may use and exactly the providers asked for."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import onnxruntime
+from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
+
+from vit_edge.runtime.errors import ConfigError, ModelFileError, ProviderError
+
+__all__ = [
+    "ORT_ERRORS",
+    "SESSION_ENTRIES",
+    "Optimization",
+    "check_runtime_version",
+    "one_line",
+    "open_session",
+    "usable_threads",
+]
+
+Optimization = Literal["all", "none"]
+
+# What onnxruntime raises; they have no common base but Exception.
+ORT_ERRORS: tuple[type[Exception], ...] = (
+    ort_state.EPFail,
+    ort_state.EngineError,
+    ort_state.Fail,
+    ort_state.InvalidArgument,
+    ort_state.InvalidGraph,
+    ort_state.InvalidProtobuf,
+    ort_state.NoModel,
+    ort_state.NoSuchFile,
+    ort_state.NotImplemented,
+    ort_state.RuntimeException,
+)
+
+# The configuration entries a model file may ask for, all numbers. Others can name paths and libraries.
+SESSION_ENTRIES = frozenset(
+    {
+        "mlas.disable_kleidiai",  # plain int8 kernels on Arm
+        "mlas.enable_gemm_fastmath_arm64_bfloat16",
+        "session.disable_prepacking",  # less memory, slower
+        "session.dynamic_block_base",  # smaller last pieces of work: 1.14x for small models
+        "session.force_spinning_stop",
+        "session.inter_op.allow_spinning",
+        "session.intra_op.allow_spinning",
+        "session.qdqisint8allowed",
+        "session.set_denormal_as_zero",
+        "session.x64quantprecision",  # right int8 on x86 without VNNI
+    }
+)
+
+
+def one_line(error: Exception) -> str:
+    """An onnxruntime error without its code and its line breaks, at most 300 characters."""
+    text = " ".join(str(error).split())
+    text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)
+    return text if len(text) <= 300 else text[:297] + "..."
+
+
+def _quota(folder: Path) -> float:
+    """The CPUs one cgroup folder allows; infinite where it sets no limit."""
+    try:
+        if (folder / "cpu.max").is_file():  # version 2: "max 100000" or "150000 100000"
+            quota, period = (folder / "cpu.max").read_text(encoding="ascii").split()
+        else:  # version 1: -1 is no limit
+            quota = (folder / "cpu.cfs_quota_us").read_text(encoding="ascii")
+            period = (folder / "cpu.cfs_period_us").read_text(encoding="ascii")
+        cpus = int(quota) / int(period)
+    except (OSError, ValueError, ZeroDivisionError):  # no such file, "max", or what no kernel writes
+        return float("inf")
+    return cpus if cpus > 0 else float("inf")
+
+
+def _cgroup_folders(proc_cgroup: Path, root: Path) -> list[Path]:
+    """The folders of this process's cgroups that can limit CPUs, each with all its parents."""
+    try:
+        lines = proc_cgroup.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return []
+    folders = []
+    for line in lines:  # "0::/user.slice" in version 2, "4:cpu,cpuacct:/docker/1234" in version 1
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if number == "0" and not controllers:
+            mounts = [root, root / "unified"]
+        elif "cpu" in controllers.split(","):
+            mounts = [root / controllers, root / "cpu"]
+        else:
+            continue
+        # Inside a container the path may be the host's: folders that are absent set no limit.
+        parts = [part for part in path.split("/") if part not in ("", ".", "..")]
+        folders += [mount.joinpath(*parts[:depth]) for mount in mounts for depth in range(len(parts) + 1)]
+    return folders
+
+
+def usable_threads(
+    *,
+    affinity: int | None = None,
+    proc_cgroup: Path = Path("/proc/self/cgroup"),
+    cgroup_root: Path = Path("/sys/fs/cgroup"),
+) -> int:
+    """How many threads this process can keep busy: CPU affinity, limited by cgroup quotas, at least 1.
+
+    Args:
+        affinity: The number of CPUs this process may run on; asked of the system by default.
+        proc_cgroup: The file that names this process's cgroups.
+        cgroup_root: Where cgroups are mounted.
+    """
+    if affinity is None:
+        cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        affinity = cpus or 1
+    quotas = [_quota(folder) for folder in _cgroup_folders(proc_cgroup, cgroup_root)]
+    return max(1, int(min([float(affinity), *quotas])))
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """The leading numbers of a version, without zeros at the end: "1.24.0.dev1" -> (1, 24)."""
+    match = re.match(r"\d+(\.\d+)*", text)
+    numbers = [int(number) for number in match.group().split(".")] if match else []
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def check_runtime_version(minimum: str) -> None:
+    """Raise ModelFileError where the installed onnxruntime is older than `minimum`, like "1.23"."""
+    installed = onnxruntime.__version__
+    if _version(installed) < _version(minimum):
+        raise ModelFileError(
+            f"needs onnxruntime >= {minimum}, {installed} is installed: "
+            "pip install -U onnxruntime, or export with --opset 17..22"
+        )
+
+
+def _options(threads: int | None, entries: Mapping[str, str], optimization: Optimization) -> onnxruntime.SessionOptions:
+    if threads is not None and threads < 1:
+        raise ConfigError(f"got {threads} threads, expected 1 or more, or none given for all that are usable")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = usable_threads() if threads is None else threads
+    options.inter_op_num_threads = 1
+    if optimization == "none":
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3  # errors
+    for key, value in sorted(entries.items()):
+        if key not in SESSION_ENTRIES:
+            raise ModelFileError(f"asks for the session entry {key[:80]!r}, which a model file may not set")
+        if re.fullmatch("[0-9]{1,3}", value) is None:
+            raise ModelFileError(f"sets the session entry {key!r} to {value[:80]!r}, expected 0..999")
+        options.add_session_config_entry(key, value)
+    return options
+
+
+def _check_providers(asked: Sequence[str], there: Sequence[str], what: str) -> None:
+    missing = [name for name in asked if name not in there]
+    if missing:
+        raise ProviderError(f"{what} {', '.join(missing)}, only {', '.join(there)}: choose among these")
+
+
+def open_session(
+    model: str | Path | bytes,
+    *,
+    providers: Sequence[str] | None = None,
+    threads: int | None = None,
+    entries: Mapping[str, str] | None = None,
+    optimization: Optimization = "all",
+) -> onnxruntime.InferenceSession:
+    """Open an onnxruntime session.
+
+    Args:
+        model: The path of an .onnx file, or its bytes.
+        providers: Execution providers in order of preference; the CPU's by default. The CPU provider
+            takes what the others cannot, as always in onnxruntime.
+        threads: Threads within an operator; `usable_threads()` by default.
+        entries: Session configuration entries that the model file asks for, of `SESSION_ENTRIES`.
+        optimization: "all" as users run a model, or "none" to run the graph as it is written.
+
+    Raises:
+        ProviderError: A provider is not in this onnxruntime, or could not be started.
+        ConfigError: `threads` or `providers` cannot be used.
+        ModelFileError: onnxruntime cannot load the model.
+    """
+    asked = ["CPUExecutionProvider"] if providers is None else list(providers)
+    if not asked or isinstance(providers, str):
+        raise ConfigError(f"got the providers {providers!r}, expected a list such as ['CPUExecutionProvider']")
+    _check_providers(asked, onnxruntime.get_available_providers(), "this onnxruntime has no")
+    options = _options(threads, entries or {}, optimization)
+    source = model if isinstance(model, bytes) else os.fspath(model)
+    try:
+        session = onnxruntime.InferenceSession(source, options, providers=asked, enable_fallback=0)
+    except ORT_ERRORS as error:
+        raise ModelFileError(f"onnxruntime cannot load it: {one_line(error)}") from error
+    _check_providers(asked, session.get_providers(), "the session did not start")
+    return session

@@ -1,0 +1,1 @@
+"""The small model and the images that `vit-edge demo` works on."""

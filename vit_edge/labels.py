@@ -1,0 +1,48 @@
+"""Class names from a file."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from vit_edge.runtime.errors import ConfigError
+
+__all__ = ["read_labels"]
+
+_MAX_BYTES = 16 << 20
+
+
+def read_labels(path: str | Path, classes: int) -> tuple[str, ...]:
+    """Read class names: one a line, or a JSON list, or a JSON object from index to name.
+
+    Args:
+        path: UTF-8 text.
+        classes: how many the model has.
+
+    Raises:
+        ConfigError: the file cannot be read, or has another number of names.
+    """
+    path = Path(path)
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise ConfigError(f"labels {path}: larger than {_MAX_BYTES >> 20} MiB, not a list of names")
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"labels {path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"labels {path}: not UTF-8 text") from error
+    names = _parse(path, text)
+    if len(names) != classes:
+        raise ConfigError(f"labels {path}: got {len(names)} names, the model has {classes} classes")
+    return tuple(names)
+
+
+def _parse(path: Path, text: str) -> list[str]:
+    if not text.lstrip().startswith(("[", "{")):
+        return [line.strip() for line in text.rstrip().splitlines()]
+    try:
+        content = json.loads(text)
+        if isinstance(content, Mapping):
+            content = [content[str(i)] for i in range(len(content))]
+    except (ValueError, KeyError) as error:
+        raise ConfigError(f"labels {path}: not a JSON list, nor an object with keys 0..n-1 ({error})") from error
+    return [str(name) for name in content]
