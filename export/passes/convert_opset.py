@@ -27,4 +27,8 @@ class ConvertOpset(ir.passes.FunctionalPass):
         except (RuntimeError, ValueError) as error:
             first = (str(error).splitlines() or [type(error).__name__])[0]
             raise PassError(f"cannot be written at opset {self.version}: {first}") from error
-        return ir.passes.PassResult(ir.from_proto(converted), modified=True)
+        lowered = ir.from_proto(converted)
+        for node in lowered.graph:  # the converter moves axes into an attribute and forgets this one, new in opset 18
+            if node.op_type.startswith("Reduce") and node.attributes.get_int("noop_with_empty_axes", 0) == 0:
+                node.attributes.pop("noop_with_empty_axes", None)
+        return ir.passes.PassResult(lowered, modified=True)
