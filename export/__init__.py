@@ -3,13 +3,12 @@
 from vit_edge.export.errors import ExportError, ParityError, PassError
 from vit_edge.export.exporter import ExportOptions, ExportReport, export
 from vit_edge.export.pipeline import simplify
-from vit_edge.export.verification import Finding, verify
+from vit_edge.export.verification import verify
 
 __all__ = [
     "ExportError",
     "ExportOptions",
     "ExportReport",
-    "Finding",
     "ParityError",
     "PassError",
     "export",

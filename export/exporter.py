@@ -261,4 +261,5 @@ def _provenance(
         "parity_images": {"real": min(len(options.images), max(BATCHES)), "batches": list(BATCHES)},
         "preprocess_origin": options.preprocess_origin,
         "checkpoint": dict(checkpoint.about),
+        "load_options": {"arch": checkpoint.options.arch, "heads": checkpoint.options.heads},
     }

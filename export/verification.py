@@ -1,7 +1,6 @@
 """Check a finished model file against the checkpoint it came from."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,17 +15,9 @@ from vit_edge.runtime.golden import golden_images
 from vit_edge.runtime.images import decode
 from vit_edge.runtime.manifest import Manifest
 from vit_edge.runtime.preprocess import normalise, prepare
+from vit_edge.runtime.selftest import Finding
 
-__all__ = ["Finding", "verify"]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One check: what was looked at, whether it holds, and the numbers."""
-
-    check: str
-    passed: bool
-    detail: str
+__all__ = ["verify"]
 
 
 def verify(

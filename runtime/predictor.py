@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from vit_edge.runtime import onnxfile
 from vit_edge.runtime.errors import ConfigError, InputError, ModelFileError
-from vit_edge.runtime.golden import check_golden
+from vit_edge.runtime.golden import GoldenReport, check_golden
 from vit_edge.runtime.images import ImageLike, decode
 from vit_edge.runtime.manifest import Manifest, read_manifest
 from vit_edge.runtime.onnxfile import OnnxFile, ValueInfo
@@ -20,7 +20,7 @@ from vit_edge.runtime.prediction import Prediction
 from vit_edge.runtime.preprocess import prepare
 from vit_edge.runtime.session import ORT_ERRORS, check_runtime_version, one_line, open_session
 
-__all__ = ["Predictor"]
+__all__ = ["Predictor", "check_content"]
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ def _sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _check_content(file: OnnxFile, manifest: Manifest) -> None:
+def check_content(file: OnnxFile, manifest: Manifest) -> None:
     """Graph, weights and the file beside them are those the manifest was written for."""
     if file.content_sha256 != manifest.content_sha256:
         raise ModelFileError(
@@ -120,21 +120,21 @@ class Predictor:
             check_runtime_version(self.manifest.minimum_runtime)
             _check_graph(file, self.manifest)
             if check:
-                _check_content(file, self.manifest)
+                check_content(file, self.manifest)
             entries = self.manifest.session
             self._session = open_session(file.path, providers=providers, threads=threads, entries=entries)
-            if check:
-                self._check_golden()
+            report = self.golden_report() if check else None
+            if report and not report.passed:
+                raise ModelFileError(
+                    f"{report.message}: the file is damaged, or this CPU or onnxruntime computes differently; "
+                    "do not trust its predictions"
+                )
         except ModelFileError as error:
             raise ModelFileError(f"{file.path}: {error}") from error
 
-    def _check_golden(self) -> None:
-        report = check_golden(self.manifest, self._run)
-        if not report.passed:
-            raise ModelFileError(
-                f"{report.message}: the file is damaged, or this CPU or onnxruntime computes differently; "
-                "do not trust its predictions"
-            )
+    def golden_report(self) -> GoldenReport:
+        """Run the file's golden images here and compare with the outputs it was made with."""
+        return check_golden(self.manifest, self._run)
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -48,6 +48,7 @@ class Checkpoint:
     notes: tuple[str, ...]
     heads_assumed: bool
     about: Mapping[str, Any]
+    options: LoadOptions  # what the user said, so that the same checkpoint can be loaded the same way again
 
 
 def load_checkpoint(path: str | Path, options: LoadOptions | None = None) -> Checkpoint:
@@ -84,6 +85,7 @@ def load_checkpoint(path: str | Path, options: LoadOptions | None = None) -> Che
         notes=plan.notes + notes,
         heads_assumed=plan.heads_assumed,
         about=plan.about,
+        options=options,
     )
 
 
