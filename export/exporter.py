@@ -206,7 +206,9 @@ def _manifest(
     passes: Sequence[PassRecord],
 ) -> Manifest:
     """Everything the file says about itself, but for the hashes."""
-    assert options.preprocess is not None and options.labels is not None and options.output is not None
+    assert options.preprocess is not None
+    assert options.labels is not None
+    assert options.output is not None
     config = checkpoint.model.config
     return Manifest(
         model=ModelInfo(

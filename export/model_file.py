@@ -1,7 +1,6 @@
 """Graph and manifest to one file: no half-written file, no weights in the wrong place, the same bytes every time."""
 
 import dataclasses
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ import onnx_ir as ir
 
 from vit_edge.export.errors import ExportError
 from vit_edge.runtime.manifest import METADATA_KEY, ExternalData, Manifest
-from vit_edge.runtime.onnxfile import read
+from vit_edge.runtime.onnxfile import file_sha256, read
 
 __all__ = ["save", "staging_folder", "write_manifest"]
 
@@ -55,9 +54,7 @@ def write_manifest(path: Path, manifest: Manifest) -> Manifest:
     data = path.with_name(f"{path.name}.data")
     external = None
     if data.is_file():
-        with data.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        external = ExternalData(file=data.name, bytes=data.stat().st_size, sha256=digest)
+        external = ExternalData(file=data.name, bytes=data.stat().st_size, sha256=file_sha256(data))
     written = dataclasses.replace(manifest, content_sha256=read(path).content_sha256, external_data=external)
     proto = onnx.load(path, load_external_data=False)
     del proto.metadata_props[:]

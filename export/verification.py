@@ -57,7 +57,9 @@ def verify(
 
 def _architecture(manifest: Manifest, checkpoint: Checkpoint) -> Finding:
     got, expected = manifest.model.architecture, checkpoint.model.config.to_dict()
-    differing = [f"{key} {got.get(key)} in the file, {value} here" for key, value in expected.items() if got.get(key) != value]
+    differing = [
+        f"{key} {got.get(key)} in the file, {value} here" for key, value in expected.items() if got.get(key) != value
+    ]
     return Finding("architecture", not differing, "; ".join(differing) or "equal")
 
 
@@ -83,9 +85,7 @@ def _weights(path: Path, checkpoint: Checkpoint) -> Finding:
     return Finding("weights", not differing and compared > 0, detail)
 
 
-def _outputs(
-    path: Path, manifest: Manifest, checkpoint: Checkpoint, inputs: npt.NDArray[np.float32]
-) -> Finding:
+def _outputs(path: Path, manifest: Manifest, checkpoint: Checkpoint, inputs: npt.NDArray[np.float32]) -> Finding:
     ref = reference(checkpoint.model, inputs, probabilities=manifest.output.kind == "probabilities")
     try:
         return Finding("outputs", True, str(check_parity(path, ref, "file")))

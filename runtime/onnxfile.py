@@ -16,7 +16,7 @@ from pathlib import Path
 from vit_edge.runtime.errors import ModelFileError
 from vit_edge.runtime.protobuf import Message, Source, WireError, records
 
-__all__ = ["OnnxFile", "ValueInfo", "Weight", "content_sha256", "read"]
+__all__ = ["OnnxFile", "ValueInfo", "Weight", "content_sha256", "file_sha256", "read"]
 
 # Message kind -> {field number: kind of the message in it}. "main" is the model's own graph, whose nodes
 # ("op") and weights are listed; every other graph is only searched for tensors that lie outside the file.
@@ -145,6 +145,15 @@ def _external(tensors: list[Message], path: Path) -> tuple[str, ...]:
         if not path.with_name(allowed).is_file():
             raise WireError(f"keeps its weights in {allowed!r}, which is missing beside it")
     return tuple(sorted(locations))
+
+
+def file_sha256(path: Path) -> str:
+    """The sha256 of a whole file, read in pieces: 64 hexadecimal digits."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def content_sha256(model: bytes | memoryview) -> str:

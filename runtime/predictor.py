@@ -1,10 +1,8 @@
 """The predictor: from a model file and an image to class scores, on a device."""
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from os import PathLike
-from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -52,14 +50,6 @@ def _check_graph(file: OnnxFile, manifest: Manifest) -> None:
         raise ModelFileError(f"gives {given.dtype} {given.shape}, its manifest says float32 (N, {classes})")
 
 
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
 def check_content(file: OnnxFile, manifest: Manifest) -> None:
     """Graph, weights and the file beside them are those the manifest was written for."""
     if file.content_sha256 != manifest.content_sha256:
@@ -75,7 +65,7 @@ def check_content(file: OnnxFile, manifest: Manifest) -> None:
     path = file.path.with_name(data.file)
     if path.stat().st_size != data.bytes:
         raise ModelFileError(f"{data.file} has {path.stat().st_size} bytes, expected {data.bytes}: fetch it again")
-    if _sha256(path) != data.sha256:
+    if onnxfile.file_sha256(path) != data.sha256:
         raise ModelFileError(f"{data.file} is damaged: its sha256 is not {data.sha256[:12]}…: fetch it again")
 
 

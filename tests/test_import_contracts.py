@@ -59,9 +59,7 @@ VIOLATIONS = {
 def test_planted_violation_breaks_the_contract(file: str, code: str, contract: str, tmp_path: Path) -> None:
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     for folder in ("vit_edge", "export", "runtime"):
-        shutil.copytree(
-            ROOT / folder, tmp_path / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
-        )
+        shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / file).write_text(code, encoding="utf-8")
     command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
     env = {**os.environ, "COLUMNS": "200"}

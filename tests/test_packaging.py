@@ -51,9 +51,7 @@ def _expected_files() -> list[str]:
 def _build(kind: str, source: Path, out: Path) -> Path:
     """Build a ``wheel`` or an ``sdist`` of the tree at ``source`` with the installed setuptools."""
     call = f"from setuptools import build_meta; print(build_meta.build_{kind}({str(out)!r}))"
-    run = subprocess.run(
-        [sys.executable, "-c", call], cwd=source, capture_output=True, text=True, check=False
-    )
+    run = subprocess.run([sys.executable, "-c", call], cwd=source, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     return out / run.stdout.splitlines()[-1]
 
@@ -71,9 +69,7 @@ def tree(tmp_path: Path) -> Path:
     for file in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, copy)
     for folder in ("vit_edge", "export", "runtime"):
-        shutil.copytree(
-            ROOT / folder, copy / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
-        )
+        shutil.copytree(ROOT / folder, copy / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     return copy
 
 

@@ -19,7 +19,7 @@ class AppendSoftmax(ir.passes.InPlacePass):
         logits = graph.outputs[0]
         softmax = ir.node("Softmax", [logits], {"axis": -1}, name="softmax")
         probabilities = softmax.outputs[0]
-        probabilities.name, probabilities.dtype, probabilities.shape = "probabilities", logits.dtype, logits.shape
+        probabilities.name, probabilities.type, probabilities.shape = "probabilities", logits.type, logits.shape
         graph.append(softmax)
         graph.outputs[0] = probabilities
         return ir.passes.PassResult(model, modified=True)

@@ -16,7 +16,7 @@ _SCOPES = "pkg.torch.onnx.name_scopes"
 
 
 class NameTensors(ir.passes.InPlacePass):
-    """`linear_13` -> `blocks.1.mlp.fc2`; a module's inner tensors -> `blocks.1.mlp.fc2/MatMul`; `W` transposed -> `W.T`.
+    """`linear_13` -> `blocks.1.mlp.fc2`; inside a module `blocks.1.mlp.fc2/MatMul`; a weight transposed -> `W.T`.
 
     The name of a module goes to the last tensor that is computed inside it; where that tensor is the last one of
     several nested modules, to the innermost. Graph inputs, outputs and initializers keep theirs.
@@ -26,9 +26,7 @@ class NameTensors(ir.passes.InPlacePass):
         """Rename tensors and nodes; nothing that is computed changes."""
         graph = model.graph
         last_of = {scope: node for node in graph for scope in _modules(node)}  # later nodes win
-        names_of: dict[ir.Node, str] = {}
-        for scope, node in last_of.items():  # outer scopes come first, so that the innermost stays
-            names_of[node] = scope
+        names_of = {node: scope for scope, node in last_of.items()}  # outer scopes come first: the innermost stays
         taken = Counter(value.name for value in (*graph.inputs, *graph.outputs, *graph.initializers.values()))
         for node in graph:
             scope = _modules(node)[-1] if _modules(node) else ""

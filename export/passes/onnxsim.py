@@ -27,12 +27,19 @@ class OnnxSim(ir.passes.FunctionalPass):
         Raises:
             PassError: onnxsim failed or reports a graph it cannot vouch for.
         """
-        if sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value) > _PROTOBUF_LIMIT:
+        if (
+            sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value)
+            > _PROTOBUF_LIMIT
+        ):
             return ir.passes.PassResult(model.clone(), modified=False)
         proto = ir.to_proto(model)
         try:
             simplified, good = onnxsim.simplify(
-                proto, check_n=0, skipped_optimizers=_SKIPPED, tensor_size_threshold="1.9GB", external_data_threshold="1.9GB"
+                proto,
+                check_n=0,
+                skipped_optimizers=_SKIPPED,
+                tensor_size_threshold="1.9GB",
+                external_data_threshold="1.9GB",
             )
         except (RuntimeError, ValueError) as error:
             raise PassError(f"onnxsim failed: {error}") from error

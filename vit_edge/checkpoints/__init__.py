@@ -17,7 +17,7 @@ from vit_edge.checkpoints import google, huggingface, native, timm, torchvision,
 from vit_edge.checkpoints.errors import CheckpointError
 from vit_edge.checkpoints.native import save_checkpoint
 from vit_edge.checkpoints.plan import LoadOptions, Output, Plan
-from vit_edge.checkpoints.reading import Source, read
+from vit_edge.checkpoints.reading import read
 from vit_edge.checkpoints.rules import assemble
 from vit_edge.config import ViTConfig
 from vit_edge.model import ViT

@@ -51,9 +51,7 @@ def interpret(source: Source, options: LoadOptions) -> Plan:
     )
 
 
-def _config(
-    source: Source, config: Mapping[str, Any], heads: int, *, distilled: bool, with_teacher: bool
-) -> ViTConfig:
+def _config(source: Source, config: Mapping[str, Any], heads: int, *, distilled: bool, with_teacher: bool) -> ViTConfig:
     activation = config.get("hidden_act", "gelu")
     if activation not in ("gelu", "relu"):
         raise CheckpointError(f"{source.path}: hidden_act {activation!r} is not covered: gelu or relu are")

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import safetensors
 import torch
-from safetensors.torch import safe_open
 from torch import Tensor
 
 from vit_edge.checkpoints.errors import CheckpointError
+from vit_edge.runtime.onnxfile import file_sha256
 
 __all__ = ["Source", "read"]
 
@@ -122,7 +122,7 @@ def _read_file(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 def _read_safetensors(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     try:
-        with safe_open(file, framework="pt") as opened:
+        with safetensors.safe_open(file, framework="pt") as opened:
             return {name: opened.get_tensor(name) for name in opened.keys()}, dict(opened.metadata() or {})  # noqa: SIM118
     except safetensors.SafetensorError as error:
         raise CheckpointError(f"{file}: damaged or truncated safetensors file ({error})") from error
@@ -199,8 +199,5 @@ def _read_json(file: Path) -> dict[str, Any]:
 
 
 def _digest(files: Iterable[Path]) -> str:
-    digests = []
-    for file in files:
-        with file.open("rb") as stream:
-            digests.append(hashlib.file_digest(stream, "sha256").hexdigest())
+    digests = [file_sha256(file) for file in files]
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()

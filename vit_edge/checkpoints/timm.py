@@ -120,7 +120,10 @@ def _config(source: Source, args: Mapping[str, Any], heads: int, options: LoadOp
     mlp_width = int(args["embed_dim"] * args["mlp_ratio"]) if "mlp_ratio" in args else args["mlp_width"]
     return ViTConfig(
         image_size=pick_image_size(
-            source.shape("pos_embed")[-2] - prefix, patch, _pair(args["img_size"]) if "img_size" in args else None, options
+            source.shape("pos_embed")[-2] - prefix,
+            patch,
+            _pair(args["img_size"]) if "img_size" in args else None,
+            options,
         ),
         patch_size=patch,
         channels=args["in_chans"],

@@ -23,6 +23,7 @@ def steps(total: int) -> Iterator[Callable[[str], None]]:
         yield lambda step: click.echo(f"  {step} ...", err=True)
         return
     current = ""
+    bar: click._termui_impl.ProgressBar[int]
     with click.progressbar(length=total, item_show_func=lambda _: current, file=sys.stderr, width=20) as bar:
 
         def begin(step: str) -> None:

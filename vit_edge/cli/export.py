@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vit_edge.cli.console import human_bytes, notice, steps
-from vit_edge.cli.options import ImageSize, checkpoint_options
+from vit_edge.cli.options import checkpoint_options, image_size
 
 if TYPE_CHECKING:
     from vit_edge.checkpoints import Checkpoint
@@ -21,7 +21,7 @@ STEPS = 6  # that `vit_edge.export.export` announces
 @click.argument("checkpoint")
 @click.option("-o", "--output", required=True, metavar="OUT.onnx", help="The file to write.")
 @checkpoint_options
-@click.option("--image-size", type=ImageSize(), help="Another resolution; positions are resampled.")
+@click.option("--image-size", callback=image_size, metavar="N|HxW", help="Another resolution: positions are resampled.")
 @click.option("--labels", metavar="FILE", help="Class names: one a line, or JSON.")
 @click.option(
     "--preprocess",
@@ -91,5 +91,7 @@ def show_report(report: "ExportReport", loaded: "Checkpoint") -> None:
         click.echo(f"parity       {stage}")
     nbytes = report.path.stat().st_size + (manifest.external_data.bytes if manifest.external_data else 0)
     opset = manifest.provenance["opset"]
-    click.echo(f"wrote        {report.path}: {human_bytes(nbytes)}, opset {opset}, {manifest.provenance['nodes']} nodes")
+    click.echo(
+        f"wrote        {report.path}: {human_bytes(nbytes)}, opset {opset}, {manifest.provenance['nodes']} nodes"
+    )
     click.echo(f"runs on      onnxruntime {manifest.minimum_runtime} or newer")

@@ -6,25 +6,20 @@ from typing import TypeVar
 
 import click
 
-__all__ = ["ImageSize", "checkpoint_options", "runtime_options"]
+__all__ = ["checkpoint_options", "image_size", "runtime_options"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
 
-class ImageSize(click.ParamType):
-    """N or HxW, in pixels."""
-
-    name = "N|HxW"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, int]:
-        """"224" -> (224, 224); "192x256" -> (192, 256)."""
-        match = re.fullmatch(r"(\d{1,5})(?:x(\d{1,5}))?", str(value))
-        if match is None:
-            self.fail(f"{value!r} is neither N nor HxW", param, ctx)
-        height = int(match[1])
-        return height, int(match[2]) if match[2] else height
+def image_size(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
+    """Read an option's N or HxW: "224" -> (224, 224), "192x256" -> (192, 256)."""
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d{1,5})(?:x(\d{1,5}))?", value)
+    if match is None:
+        raise click.BadParameter(f"{value!r} is neither N nor HxW")
+    height = int(match[1])
+    return height, int(match[2]) if match[2] else height
 
 
 def checkpoint_options(command: F) -> F:
