@@ -60,12 +60,13 @@ def interpret(source: Source, options: LoadOptions) -> Plan:
     try:
         header = json.loads(source.metadata[_KEY])
         config = ViTConfig.from_dict(header["config"])
+        preprocess = Preprocess.from_dict(header["preprocess"])
         return Plan(
             config=config,
             rules=[Rule((key,), (key,), Copy()) for key in ViT(config).state_dict()],
             format="vit-edge",
             name=str(header["name"]),
-            preprocess=Preprocess.from_dict(header["preprocess"]),
+            preprocess=preprocess.with_size(options.image_size or config.image_size),
             preprocess_origin="the checkpoint's header",
             labels=tuple(map(str, header["labels"])),
             about=header["about"],
