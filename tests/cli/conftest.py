@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+
 from vit_edge.checkpoints import save_checkpoint
 from vit_edge.cli import main
 from vit_edge.config import ViTConfig

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+
 from vit_edge.checkpoints import load_checkpoint
 from vit_edge.cli import main
 from vit_edge.runtime.images import decode

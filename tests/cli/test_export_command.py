@@ -8,6 +8,7 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
+
 from vit_edge.checkpoints import LoadOptions, load_checkpoint
 from vit_edge.cli import main
 from vit_edge.runtime import Predictor

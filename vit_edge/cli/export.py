@@ -79,13 +79,16 @@ def show_report(report: "ExportReport", loaded: "Checkpoint") -> None:
     from vit_edge.preprocessing import describe
 
     manifest, config = report.manifest, loaded.model.config
-    for note in loaded.notes:
+    for note in report.notes:
         notice(note)
+    origin = str(manifest.provenance["preprocess_origin"])
+    if origin.startswith("the preset"):
+        notice(f"preprocessing is {origin}: give --preprocess if the model was trained with another one")
     size = f"{config.image_size[0]}x{config.image_size[1]}"
     click.echo(f"model        {loaded.name} ({loaded.format}): {manifest.model.parameters:,} parameters, {size}")
     click.echo(f"heads        {config.heads} of width {config.head_width}")
     click.echo(f"preprocess   {describe(manifest.input.preprocess)}")
-    click.echo(f"             from {manifest.provenance['preprocess_origin']}")
+    click.echo(f"             from {origin}")
     click.echo(f"labels       {len(manifest.labels) or 'none: classes will be numbers (--labels FILE)'}")
     for stage in report.parity:
         click.echo(f"parity       {stage}")
