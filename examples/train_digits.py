@@ -2,13 +2,13 @@
 
     python examples/train_digits.py --data mnist.npz --output digits.safetensors
 
-Expected: TIME.
-Expected: ACCURACY.
+Expected wall time: about 15 minutes on one core (AVX2) of a server CPU; it took 17 on a busy machine.
+Expected accuracy: 99.2 % of the 5,000 validation images and 99.27 % of the 10,000 test images.
 
-`mnist.npz` holds x_train (60000, 28, 28) uint8, y_train, x_test and y_test. 5,000 training images are held
-out and are what every choice in `Recipe` was made on; the test images are looked at once, after the last step. The
-same seed, thread count and torch version on the same kind of processor give the same weights bit by bit; the shipped
-file was made with the defaults, which means one thread.
+`mnist.npz` holds x_train (60000, 28, 28) uint8, y_train, x_test and y_test. 5,000 training images are held out, and
+every choice in `Recipe` was made on them; the test images are looked at once, after the last step. The same seed,
+thread count and torch version on the same kind of processor give the same weights bit by bit. The shipped file was
+made with the defaults, one thread among them.
 """
 
 import argparse
@@ -38,9 +38,9 @@ CONFIG = ViTConfig(
     patch_size=(7, 7),  # 16 patches: three times as fast as the 49 of 4x4, and good enough for digits
     channels=1,
     width=64,
-    depth=6,
+    depth=4,
     heads=4,
-    mlp_width=128,
+    mlp_width=256,
     classes=len(LABELS),
 )
 PREPROCESS = Preprocess(
@@ -61,7 +61,7 @@ class Recipe:
 
     epochs: int = 20
     batch: int = 128
-    learning_rate: float = 2e-3  # at the end of the warm-up; falls to zero along a cosine
+    learning_rate: float = 3e-3  # at the end of the warm-up; falls to zero along a cosine
     warm_up: float = 0.05  # share of all steps
     weight_decay: float = 0.05
     label_smoothing: float = 0.02
@@ -192,7 +192,7 @@ def train(train_images: Images, validation: Images, recipe: Recipe) -> ViT:
             logits = model(normalised(augmented(batch.pixels, recipe)))
             loss = F.cross_entropy(logits, batch.classes, label_smoothing=recipe.label_smoothing)
             optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimiser.step()
             schedule.step()
