@@ -16,23 +16,25 @@ from vit_edge.runtime.onnxfile import file_sha256, read
 __all__ = ["save", "staging_folder", "write_manifest"]
 
 _ONE_FILE_LIMIT = (1 << 31) - (64 << 20)  # protobuf's 2 GiB, with room for the graph and the manifest
-# The oldest intermediate representation that allows each opset, so that old runtimes load the file
-# (https://github.com/onnx/onnx/blob/main/docs/Versioning.md, "Released versions").
+# The intermediate representation that came with each opset, so that old runtimes load the file
+# (https://github.com/onnx/onnx/blob/main/docs/Versioning.md, "Released versions"). 11 and 12 came with opsets 23 and
+# 24, but add nothing that a graph of ours has.
 _IR_VERSIONS = {17: 8, 18: 8, 19: 9, 20: 9}
 _NEWEST_IR = 10
 
 
-def save(model: ir.Model, path: Path) -> Path:
+def save(model: ir.Model, path: Path, ir_version: int | None = None) -> Path:
     """Write a graph: one file, or above 2 GiB with `<name>.data` beside it.
 
     Args:
         model: not changed, but for its IR version.
         path: in a folder of its own, which may be a temporary one; the name is kept inside when weights go outside.
+        ir_version: by default the oldest that allows the graph's opset.
 
     Returns:
         `path`.
     """
-    model.ir_version = _IR_VERSIONS.get(model.opset_imports.get("", 0), _NEWEST_IR)
+    model.ir_version = ir_version or _IR_VERSIONS.get(model.opset_imports.get("", 0), _NEWEST_IR)
     nbytes = sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value)
     if nbytes > _ONE_FILE_LIMIT:
         ir.save(model, path, external_data=f"{path.name}.data")

@@ -10,51 +10,67 @@ import math
 import torch
 from torch import Tensor, nn
 
-from vit_edge.model import Attention
+from vit_edge.attention import Attention, rotate
 
 __all__ = ["ATTENTION_OPSET", "traceable"]
 
 ATTENTION_OPSET = 23  # the first ONNX opset with an Attention operator
 
 
-class _OnnxAttention(nn.Module):
-    """One ONNX `Attention` node on (B, N, D) queries, keys and values: no reshape or transpose around it."""
+class _TraceableAttention(nn.Module):
+    """The layers of an attention module, under the same names."""
 
-    def __init__(self, attention: Attention) -> None:
-        super().__init__()
-        self.heads = attention.heads
-        self.q, self.k, self.v, self.proj = attention.q, attention.k, attention.v, attention.proj
-
-    def forward(self, x: Tensor) -> Tensor:  # (B, N, D)
-        q, k, v = self.q(x), self.k(x), self.v(x)
-        mixed = torch.onnx.ops.attention(q, k, v, q_num_heads=self.heads, kv_num_heads=self.heads)[0]
-        return self.proj(mixed)  # (B, N, D)
-
-
-class _DecomposedAttention(nn.Module):
-    """MatMul, Softmax, MatMul, for opsets and runtimes without an attention operator."""
+    cos: Tensor
+    sin: Tensor
 
     def __init__(self, attention: Attention) -> None:
         super().__init__()
         self.heads = attention.heads
         self.head_width = attention.q.out_features // attention.heads
-        self.q, self.k, self.v, self.proj = attention.q, attention.k, attention.v, attention.proj
+        self.q, self.k, self.v = attention.q, attention.k, attention.v
+        self.norm, self.proj = attention.norm, attention.proj
+        self.rotary = attention.rotary
+        if self.rotary:
+            self.register_buffer("cos", attention.cos[:, None], persistent=False)  # (N, 1, K)
+            self.register_buffer("sin", attention.sin[:, None], persistent=False)
 
-    def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(2, (self.heads, self.head_width)).transpose(1, 2)  # (B, H, N, K)
+    def projections(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, N, D) -> queries, keys and values (B, N, D), turned where positions are rotary."""
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        if self.rotary:
+            q, k = (rotate(self.split(t), self.cos, self.sin).flatten(2) for t in (q, k))
+        return q, k, v
+
+    def split(self, x: Tensor) -> Tensor:
+        """(B, N, D) -> (B, N, H, K)."""
+        return x.unflatten(2, (self.heads, self.head_width))
+
+
+class _OnnxAttention(_TraceableAttention):
+    """One ONNX `Attention` node on (B, N, D) queries, keys and values: no reshape or transpose around it."""
 
     def forward(self, x: Tensor) -> Tensor:  # (B, N, D)
-        q = self._split(self.q(x) * (1 / math.sqrt(self.head_width)))
-        scores = torch.matmul(q, self._split(self.k(x)).transpose(2, 3))  # (B, H, N, N)
-        mixed = torch.matmul(scores.softmax(dim=-1), self._split(self.v(x)))  # (B, H, N, K)
-        return self.proj(mixed.transpose(1, 2).flatten(2))  # (B, N, D)
+        q, k, v = self.projections(x)
+        mixed = torch.onnx.ops.attention(q, k, v, q_num_heads=self.heads, kv_num_heads=self.heads)[0]
+        return self.proj(self.norm(mixed))  # (B, N, D)
+
+
+class _DecomposedAttention(_TraceableAttention):
+    """MatMul, Softmax, MatMul, for opsets and runtimes without an attention operator."""
+
+    def forward(self, x: Tensor) -> Tensor:  # (B, N, D)
+        q, k, v = self.projections(x)
+        q, k, v = (self.split(t).transpose(1, 2) for t in (q * (1 / math.sqrt(self.head_width)), k, v))
+        scores = torch.matmul(q, k.transpose(2, 3))  # (B, H, N, N)
+        mixed = torch.matmul(scores.softmax(dim=-1), v)  # (B, H, N, K)
+        return self.proj(self.norm(mixed.transpose(1, 2).flatten(2)))  # (B, N, D)
 
 
 def traceable(model: nn.Module, *, opset: int) -> nn.Module:
     """Copy a model for tracing; the copy shares no module with the original.
 
     Args:
-        model: a ViT, or any module; every `vit_edge.model.Attention` inside is replaced.
+        model: a ViT, or any module; every `vit_edge.attention.Attention` inside is replaced.
         opset: the ONNX opset that the graph is to have.
 
     Returns:

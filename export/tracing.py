@@ -1,5 +1,6 @@
 """From a PyTorch module to an ONNX graph, with `torch.onnx.export(dynamo=True)`."""
 
+import gc
 import logging
 import warnings
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ def trace(module: nn.Module, input_shape: tuple[int, int, int], *, opset: int) -
     """
     example = torch.zeros(_TRACE_BATCH, *input_shape)
     try:
-        with _quiet():
+        with _quiet(), _without_cycle_collection():
             program = torch.onnx.export(
                 module,
                 (example,),
@@ -53,6 +54,9 @@ def trace(module: nn.Module, input_shape: tuple[int, int, int], *, opset: int) -
     if program is None:
         raise ExportError("torch.onnx.export returned nothing")
     model = program.model
+    for value in (*model.graph.inputs, *model.graph.outputs):  # torch fixes sizes without a word
+        if value.shape is None or isinstance(value.shape[0], int):
+            raise ExportError(f"the model fixes the batch size: {value.name} has the shape {value.shape}")
     model.graph.name = "vit_edge"
     model.producer_name, model.producer_version = "vit-edge", None
     return model
@@ -70,6 +74,18 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         logger.setLevel(level)
+
+
+@contextmanager
+def _without_cycle_collection() -> Iterator[None]:
+    """Tracing makes millions of small objects and keeps them; looking for garbage among them takes a third of it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _first_line(error: Exception) -> str:

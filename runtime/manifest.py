@@ -5,6 +5,7 @@ of the dataclasses below, so these are the reference of the format. All that is 
 """
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping
 from typing import Literal
@@ -69,14 +70,21 @@ class InputInfo:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OutputInfo:
-    """What the graph gives: (N, classes) float32. Features and tokens are flattened to that."""
+    """What the graph gives: (N, classes) float32. Features, tokens and maps are flattened to that.
+
+    `shape` is that of one image's output: (height, width) of a map, otherwise it may be empty.
+    """
 
     name: str
-    kind: Literal["logits", "probabilities", "features", "tokens"]
+    kind: Literal["logits", "probabilities", "features", "tokens", "map"]
     classes: int
+    shape: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         _require(self.classes >= 1, f"output.classes is {self.classes}")
+        fits = all(side >= 1 for side in self.shape) and math.prod(self.shape) == self.classes
+        _require(fits or not self.shape, f"output.shape is {self.shape} for {self.classes} values")
+        _require(self.kind != "map" or len(self.shape) == 2, f"output.shape is {self.shape}, not that of a map")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

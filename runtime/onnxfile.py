@@ -7,6 +7,7 @@ Field numbers are those of https://github.com/onnx/onnx/blob/main/onnx/onnx.prot
 import hashlib
 import math
 import mmap
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -131,19 +132,21 @@ def _pairs(messages: list[Message]) -> dict[str, str]:
     return pairs
 
 
-def _external(tensors: list[Message], path: Path) -> tuple[str, ...]:
-    """The files that hold tensors' data. A path out of a file is never followed: one name is accepted."""
-    allowed = path.name + ".data"
+def _external(tensors: list[Message], path: Path, *, foreign: bool) -> tuple[str, ...]:
+    """The files that hold tensors' data. A path out of a file is never followed: one name, or plain names."""
+    own = path.name + ".data"
     locations = set()
     for tensor in tensors:
         pairs = _pairs(tensor.messages(13))
         if tensor.number(14) == 1 or pairs:
             locations.add(pairs.get("location", ""))
     for location in sorted(locations):
-        if location != allowed:
-            raise WireError(f"keeps weights in {location[:200]!r}: only {allowed!r} beside it is accepted")
-        if not path.with_name(allowed).is_file():
-            raise WireError(f"keeps its weights in {allowed!r}, which is missing beside it")
+        plain = re.fullmatch(r"[^/\\:\0]+", location) is not None and location not in (".", "..")
+        if location != own and not (foreign and plain):
+            accepted = "a file" if foreign else repr(own)
+            raise WireError(f"keeps weights in {location[:200]!r}: only {accepted} beside it is accepted")
+        if not path.with_name(location).is_file():
+            raise WireError(f"keeps its weights in {location!r}, which is missing beside it")
     return tuple(sorted(locations))
 
 
@@ -188,7 +191,7 @@ def _content_sha256(data: memoryview) -> str:
     return digest.hexdigest()
 
 
-def _parse(data: memoryview, path: Path) -> OnnxFile:
+def _parse(data: memoryview, path: Path, *, foreign: bool) -> OnnxFile:
     try:
         found = _collect(data)
         model = found["model"][0]
@@ -211,16 +214,17 @@ def _parse(data: memoryview, path: Path) -> OnnxFile:
         inputs=tuple(value for value in inputs if value.name not in initialized),
         outputs=tuple(_value_info(value) for value in found["output"]),
         weights=weights,
-        external=_external(found["weight"] + found["tensor"], path),
+        external=_external(found["weight"] + found["tensor"], path, foreign=foreign),
         content_sha256=_content_sha256(data),
     )
 
 
-def read(path: str | PathLike[str]) -> OnnxFile:
+def read(path: str | PathLike[str], *, foreign: bool = False) -> OnnxFile:
     """Read what an .onnx file says about itself. Weights are hashed, not loaded.
 
     Args:
         path: The .onnx file.
+        foreign: Another tool wrote it: data may lie in any files beside it.
 
     Raises:
         ModelFileError: The file is missing, empty, truncated, damaged or not ONNX, or it points
@@ -241,7 +245,7 @@ def read(path: str | PathLike[str]) -> OnnxFile:
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
             memoryview(mapped) as data,
         ):
-            return _parse(data, path)
+            return _parse(data, path, foreign=foreign)
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror or error}") from None
     except WireError as error:

@@ -37,11 +37,20 @@ class Prediction:
         logits: (classes,) float32, the model's output as it is.
         labels: The names of the classes, or nothing.
         kind: What the output is; scores exist for logits and probabilities.
+        shape: (height, width) of a map; otherwise it may be empty.
     """
 
     logits: npt.NDArray[np.float32]
     labels: tuple[str, ...] = ()
-    kind: Literal["logits", "probabilities", "features", "tokens"] = "logits"
+    kind: Literal["logits", "probabilities", "features", "tokens", "map"] = "logits"
+    shape: tuple[int, ...] = ()
+
+    @property
+    def map(self) -> npt.NDArray[np.float32]:
+        """(height, width) float32, the model's output as it is, at the model's own resolution."""
+        if self.kind != "map":
+            raise ConfigError(f"the model gives {self.kind}, not a map")
+        return self.logits.reshape(self.shape)
 
     @property
     def scores(self) -> npt.NDArray[np.float64]:
@@ -50,7 +59,8 @@ class Prediction:
             return softmax(self.logits)
         if self.kind == "probabilities":
             return self.logits.astype(np.float64)
-        raise ConfigError(f"the model gives {self.kind}, not class scores: use .logits")
+        instead = ".map" if self.kind == "map" else ".logits"
+        raise ConfigError(f"the model gives {self.kind}, not class scores: use {instead}")
 
     @property
     def top(self) -> tuple[Label, ...]:

@@ -137,7 +137,7 @@ class Predictor:
             (output,) = self._session.run([info.output.name], {info.input.name: x})
         except ORT_ERRORS as error:
             raise ModelFileError(f"onnxruntime cannot run it: {one_line(error)}") from error
-        logits: npt.NDArray[np.float32] = output.reshape(output.shape[0], -1)  # tokens are flattened
+        logits: npt.NDArray[np.float32] = output.reshape(output.shape[0], -1)  # tokens, maps
         if logits.shape != (len(x), info.output.classes):
             raise ModelFileError(f"gives {output.shape}, its manifest says ({len(x)}, {info.output.classes})")
         return logits
@@ -185,8 +185,8 @@ class Predictor:
         predictions: list[Prediction] = []
         for chunk in _chunks(images, batch_size):
             x = np.stack([prepare(decode(image), self.manifest.input.preprocess) for image in chunk])
-            kind = self.manifest.output.kind
-            predictions += [Prediction(logits, self.labels, kind) for logits in self.logits(x)]
+            info = self.manifest.output
+            predictions += [Prediction(logits, self.labels, info.kind, info.shape) for logits in self.logits(x)]
         return predictions
 
     def __call__(self, image: ImageLike) -> Prediction:

@@ -144,7 +144,7 @@ def _options(threads: int | None, entries: Mapping[str, str], optimization: Opti
     options.inter_op_num_threads = 1
     if optimization == "none":
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3  # errors
+    options.log_severity_level = 4  # fatal: errors are raised, and told in one line
     for key, value in sorted(entries.items()):
         if key not in SESSION_ENTRIES:
             raise ModelFileError(f"asks for the session entry {key[:80]!r}, which a model file may not set")

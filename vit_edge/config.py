@@ -1,22 +1,47 @@
 """The configuration of the reference Vision Transformer: one frozen record, one JSON form."""
 
 import dataclasses
-import types
 from collections.abc import Mapping
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
+from vit_edge.records import from_json, to_json
 from vit_edge.runtime.errors import ConfigError
+from vit_edge.stem_config import StemConfig
 
-Activation = Literal["gelu", "relu"]
+Activation = Literal["gelu", "gelu_tanh", "quick_gelu", "relu"]
 FinalNorm = Literal["tokens", "pooled", "none"]
-Mlp = Literal["expand", "single"]
+Mlp = Literal["expand", "single", "swiglu"]
 NormAxes = Literal["width", "tokens_and_width"]
 NormPlace = Literal["pre", "post", "res_post"]
 Patches = Literal["tiles", "scanlines"]
-Pool = Literal["class", "mean"]
-Positions = Literal["learned", "learned_patches", "sincos"]
+Pool = Literal["class", "mean", "class_and_mean", "map"]
+Positions = Literal["learned", "learned_patches", "sincos", "none"]
 
+# What a hostile file may make us build; no published ViT comes near.
 _MAX_SIDE = 16_384
+_MAX_TOKENS = 65_536
+_LARGEST = {"channels": 1_024, "width": 16_384, "depth": 512, "heads": 16_384, "mlp_width": 1 << 18}
+_MAX_CLASSES = 1 << 24
+_MAX_REGISTERS = 1_024
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Rotary:
+    """Rotary positions: queries and keys are turned by angles that grow with the place of their patch.
+
+    Raises:
+        ConfigError: the temperature is not positive.
+    """
+
+    kind: Literal["eva", "dinov3"]  # the formulas stand at `positions.rotary_tables`
+    temperature: float
+    reference_grid: tuple[int, int] | None = None  # "eva": the grid of the pre-training, which places are scaled to
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise ConfigError(f"rotary temperature must be above 0, got {self.temperature}")
+        if self.reference_grid and not all(1 <= side <= _MAX_SIDE for side in self.reference_grid):
+            raise ConfigError(f"rotary reference grid must be 1..{_MAX_SIDE}, got {self.reference_grid}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,31 +60,47 @@ class ViTConfig:
     depth: int
     heads: int  # not visible in the weights: a wrong number loads, runs and is silently wrong
     mlp_width: int
-    classes: int = 1000
+    classes: int = 1000  # 0: no classifier, the model gives the pooled features
     class_token: bool = True
     distillation_token: bool = False  # DeiT: a second token in front of the patches
     distillation_head: bool = False  # its own classifier; the two heads' logits are averaged
+    registers: int = 0  # tokens in front of the patches that the head never reads (Darcet et al. 2023)
+    stem: StemConfig | None = None  # a ResNet in front of the patches (the hybrids of Dosovitskiy et al.)
     patches: Patches = "tiles"  # "scanlines": consecutive pixels in scan order, as a raw reshape gives
-    positions: Positions = "learned"  # "learned_patches": no position on the class token (DeiT III)
+    patch_bias: bool = True
+    positions: Positions = "learned"  # "learned_patches": none on the tokens in front (DeiT III)
+    rotary: Rotary | None = None
+    pre_norm: bool = False  # a LayerNorm in front of the first block (CLIP)
     norm_place: NormPlace = "pre"  # "post": the original Transformer's; "res_post": x + norm(sublayer(x))
     norm_axes: NormAxes = "width"  # "tokens_and_width": nn.LayerNorm((N, D)), as some tutorials have it
     norm_eps: float = 1e-6
-    activation: Activation = "gelu"  # the exact (erf) GELU
+    activation: Activation = "gelu"  # the exact (erf) GELU; a "swiglu" MLP has its own
     mlp: Mlp = "expand"  # "single": one D -> D layer and the activation, nothing after it
+    mlp_norm: bool = False  # a LayerNorm inside the MLP, in front of its last layer (EVA-02)
     qkv_bias: bool = True
+    attention_norm: bool = False  # a LayerNorm inside attention, in front of its projection (EVA-02)
     layer_scale: bool = False
-    pool: Pool = "class"
+    pool: Pool = "class"  # "class_and_mean": side by side (DINOv2); "map": attention pooling (SigLIP)
     final_norm: FinalNorm = "tokens"  # "pooled": after the pooling (timm's fc_norm)
 
     def __post_init__(self) -> None:
-        for name in ("channels", "width", "depth", "heads", "mlp_width", "classes"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        _check_sizes(self.image_size, self.patch_size)
+        for name, largest in _LARGEST.items():
+            if not 1 <= getattr(self, name) <= largest:
+                raise ConfigError(f"{name} must be 1..{largest}, got {str(getattr(self, name))[:80]}")
+        if not 0 <= self.classes <= _MAX_CLASSES or not 0 <= self.registers <= _MAX_REGISTERS:
+            raise ConfigError(f"classes and registers out of range: {self.classes} and {self.registers}")
+        if not 0 < self.norm_eps < 1:
+            raise ConfigError(f"norm_eps must be above 0 and below 1, got {self.norm_eps}")
+        _check_sizes(self.image_size, self.patch_size, self.stem)
+        if self.tokens > _MAX_TOKENS:
+            raise ConfigError(f"{self.tokens} tokens are more than {_MAX_TOKENS}: image {self.image_size} is too large")
         if self.width % self.heads:
             raise ConfigError(f"{self.heads} heads do not divide width {self.width}: use {_divisors_text(self.width)}")
-        if self.pool == "class" and not self.class_token:
-            raise ConfigError("pool 'class' needs a class token: use pool 'mean' or class_token true")
+        self._check_options()
+
+    def _check_options(self) -> None:
+        if self.pool in ("class", "class_and_mean") and not self.class_token:
+            raise ConfigError(f"pool {self.pool!r} needs a class token: use pool 'mean' or class_token true")
         if self.distillation_token and (self.pool != "class" or self.positions == "learned_patches"):
             raise ConfigError("a distillation token needs pool 'class' and positions on all tokens")
         if self.distillation_head and not self.distillation_token:
@@ -69,15 +110,26 @@ class ViTConfig:
         if self.mlp == "single" and self.mlp_width != self.width:
             raise ConfigError(f"a single-layer MLP keeps width {self.width}, got mlp_width {self.mlp_width}")
 
+        if self.rotary and (self.width // self.heads) % 4:
+            raise ConfigError(f"rotary positions need heads of a width divisible by 4, got {self.head_width}")
+        if self.final_norm == "pooled" and self.pool == "class_and_mean":
+            raise ConfigError("a norm behind the pooling and pool 'class_and_mean' do not go together")
+
     @property
     def grid(self) -> tuple[int, int]:
         """Patches down and across."""
-        return self.image_size[0] // self.patch_size[0], self.image_size[1] // self.patch_size[1]
+        height, width = self.stem.map_size(self.image_size) if self.stem else self.image_size
+        return height // self.patch_size[0], width // self.patch_size[1]
 
     @property
     def prefix_tokens(self) -> int:
-        """Tokens in front of the patches: class and distillation token."""
-        return int(self.class_token) + int(self.distillation_token)
+        """Tokens in front of the patches: class and distillation token, registers."""
+        return int(self.class_token) + int(self.distillation_token) + self.registers
+
+    @property
+    def features(self) -> int:
+        """Width of the vector that the classifier reads."""
+        return 2 * self.width if self.pool == "class_and_mean" else self.width
 
     @property
     def tokens(self) -> int:
@@ -91,7 +143,7 @@ class ViTConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form; tuples become lists."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()}
+        return to_json(self)
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> "ViTConfig":
@@ -100,15 +152,7 @@ class ViTConfig:
         Raises:
             ConfigError: a key is unknown or missing, or a value has the wrong type.
         """
-        hints = get_type_hints(cls)
-        unknown = sorted(set(fields) - set(hints))
-        if unknown:
-            raise ConfigError(f"unknown configuration keys: {', '.join(unknown)}")
-        values = {key: _typed(key, value, hints[key]) for key, value in fields.items()}
-        try:
-            return cls(**values)
-        except TypeError as error:
-            raise ConfigError(f"incomplete configuration: {error}") from error
+        return from_json(cls, fields)
 
 
 def valid_heads(width: int) -> list[int]:
@@ -120,27 +164,14 @@ def _divisors_text(width: int) -> str:
     return ", ".join(str(n) for n in valid_heads(width) if width // n >= 8 or width < 8)
 
 
-def _check_sizes(image: tuple[int, int], patch: tuple[int, int]) -> None:
+def _check_sizes(image: tuple[int, int], patch: tuple[int, int], stem: StemConfig | None) -> None:
     if len(image) != 2 or len(patch) != 2:
         raise ConfigError(f"image and patch size are (height, width), got {image} and {patch}")
     if not all(1 <= side <= _MAX_SIDE for side in (*image, *patch)):
         raise ConfigError(f"image and patch sides must be 1..{_MAX_SIDE}, got image {image}, patch {patch}")
-    for side, step, axis in zip(image, patch, ("height", "width"), strict=True):
+    for side, cells, axis in zip(image, patch, ("height", "width"), strict=True):
+        step = cells * (stem.stride if stem else 1)
         if side % step:
             below, above = side // step * step, -(-side // step) * step
             near = f"{below} or {above}" if below else str(above)
             raise ConfigError(f"image {axis} {side} is not divisible by patch size {step}: use {near}")
-
-
-def _typed(key: str, value: Any, hint: Any) -> Any:
-    """Check one JSON value against its field's type."""
-    if get_origin(hint) is tuple and isinstance(value, list | tuple):
-        return tuple(_typed(key, item, int) for item in value)
-    if get_origin(hint) is Literal:
-        if value not in get_args(hint):
-            raise ConfigError(f"{key} must be one of {', '.join(get_args(hint))}, got {value!r}")
-        return value
-    accepted: type | types.UnionType = int | float if hint is float else hint
-    if get_origin(hint) is tuple or not isinstance(value, accepted) or isinstance(value, bool) != (hint is bool):
-        raise ConfigError(f"{key} must be {getattr(hint, '__name__', hint)}, got {value!r}")
-    return value

@@ -43,6 +43,9 @@ def _parse(path: Path, text: str) -> list[str]:
         content = json.loads(text)
         if isinstance(content, Mapping):
             content = [content[str(i)] for i in range(len(content))]
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, RecursionError) as error:
         raise ConfigError(f"labels {path}: not a JSON list, nor an object with keys 0..n-1 ({error})") from error
+    for index, name in enumerate(content):
+        if not isinstance(name, str | int):
+            raise ConfigError(f"labels {path}: name {index} is {str(name)[:80]}, expected a text")
     return [str(name) for name in content]

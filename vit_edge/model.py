@@ -1,71 +1,43 @@
-"""The reference Vision Transformer (Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words").
+"""The reference Vision Transformer (Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words") and its relatives.
 
-Letters in the shape comments: B images, C channels, P patches, N tokens (P and the tokens in front of them),
-D width, H heads, K = D / H width of a head, M width of the MLP. Module names are timm's, which the field uses,
-except that queries, keys and values are three layers: `q`, `k`, `v`.
+Letters in the shape comments: B images, C channels, P patches, N tokens (P and the tokens in front of them), D width.
+Module names are timm's, which the field uses, except that queries, keys and values are three layers: `q`, `k`, `v`.
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from vit_edge.attention import Attention
 from vit_edge.config import ViTConfig
+from vit_edge.heads import Pool
+from vit_edge.mlp import mlp
 from vit_edge.positions import sincos_positions
+from vit_edge.stem import ResNetStem
 
-__all__ = ["Attention", "Block", "LayerScale", "Mlp", "PatchEmbed", "ViT"]
-
-_ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU}
+__all__ = ["Block", "LayerScale", "PatchEmbed", "ViT"]
 
 
 class PatchEmbed(nn.Module):
-    """Cut the image into patches and project each to width D."""
+    """Cut the image, or what a convolutional stem makes of it, into patches and project each to width D."""
 
     def __init__(self, config: ViTConfig) -> None:
         super().__init__()
         self.patches = config.grid[0] * config.grid[1]
         self.tiles = config.patches == "tiles"
-        height, width = config.patch_size
+        self.backbone = ResNetStem(config.stem, config.channels) if config.stem else nn.Identity()
+        channels = config.stem.channels if config.stem else config.channels
+        size, bias = config.patch_size, config.patch_bias
         self.proj: nn.Module
         if self.tiles:  # a convolution whose stride is its kernel is the projection of every tile
-            self.proj = nn.Conv2d(config.channels, config.width, (height, width), stride=(height, width))
+            self.proj = nn.Conv2d(channels, config.width, size, stride=size, bias=bias)
         else:
-            self.proj = nn.Linear(config.channels * height * width, config.width)
+            self.proj = nn.Linear(channels * size[0] * size[1], config.width, bias=bias)
 
     def forward(self, images: Tensor) -> Tensor:  # (B, C, height, width)
+        images = self.backbone(images)
         if self.tiles:
             return self.proj(images).flatten(2).transpose(1, 2)  # (B, P, D)
         return self.proj(images.reshape(images.shape[0], self.patches, -1))  # (B, P, D)
-
-
-class Attention(nn.Module):
-    """Multi-head self-attention: softmax(Q K^T / sqrt(K)) V for each head, mixed by `proj`."""
-
-    def __init__(self, config: ViTConfig) -> None:
-        super().__init__()
-        self.heads = config.heads
-        self.q = nn.Linear(config.width, config.width, bias=config.qkv_bias)
-        self.k = nn.Linear(config.width, config.width, bias=config.qkv_bias)
-        self.v = nn.Linear(config.width, config.width, bias=config.qkv_bias)
-        self.proj = nn.Linear(config.width, config.width)
-
-    def forward(self, x: Tensor) -> Tensor:  # (B, N, D)
-        B, N, D = x.shape
-        q, k, v = (layer(x).view(B, N, self.heads, -1).transpose(1, 2) for layer in (self.q, self.k, self.v))
-        x = F.scaled_dot_product_attention(q, k, v)  # (B, H, N, K)
-        return self.proj(x.transpose(1, 2).reshape(B, N, D))  # (B, N, D)
-
-
-class Mlp(nn.Module):
-    """D -> M -> D with an activation between; or a single D -> D layer followed by it."""
-
-    def __init__(self, config: ViTConfig) -> None:
-        super().__init__()
-        self.fc1 = nn.Linear(config.width, config.mlp_width)
-        self.act = _ACTIVATIONS[config.activation]()
-        self.fc2 = nn.Linear(config.mlp_width, config.width) if config.mlp == "expand" else nn.Identity()
-
-    def forward(self, x: Tensor) -> Tensor:  # (B, N, D)
-        return self.fc2(self.act(self.fc1(x)))  # (B, N, D), through (B, N, M)
 
 
 class LayerScale(nn.Module):
@@ -94,7 +66,7 @@ class Block(nn.Module):
         self.attn = Attention(config)
         self.ls1 = LayerScale(config) if config.layer_scale else nn.Identity()
         self.norm2 = _norm(config)
-        self.mlp = Mlp(config)
+        self.mlp = mlp(config)
         self.ls2 = LayerScale(config) if config.layer_scale else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:  # (B, N, D)
@@ -124,42 +96,57 @@ class ViT(nn.Module):
         self.patch_embed = PatchEmbed(config)
         self.cls_token = nn.Parameter(torch.zeros(1, 1, D)) if config.class_token else None
         self.dist_token = nn.Parameter(torch.zeros(1, 1, D)) if config.distillation_token else None
-        if config.positions == "sincos":
-            self.register_buffer("pos_embed", sincos_positions(config.tokens, D), persistent=False)
+        self.reg_token = nn.Parameter(torch.zeros(1, config.registers, D)) if config.registers else None
+        table = _positions(config)
+        if isinstance(table, nn.Parameter):
+            self.pos_embed = table
         else:
-            unplaced = config.prefix_tokens if config.positions == "learned_patches" else 0
-            self.pos_embed = nn.Parameter(torch.zeros(1, config.tokens - unplaced, D))
+            self.register_buffer("pos_embed", table, persistent=False)
+        self.norm_pre = _norm(config) if config.pre_norm else nn.Identity()
         self.blocks = nn.Sequential(*(Block(config) for _ in range(config.depth)))
         self.norm = _norm(config) if config.final_norm == "tokens" else nn.Identity()
+        self.pool = Pool(config)
         self.fc_norm = nn.LayerNorm(D, eps=config.norm_eps) if config.final_norm == "pooled" else nn.Identity()
-        self.head = nn.Linear(D, config.classes)
+        self.head = nn.Linear(config.features, config.classes) if config.classes else nn.Identity()
         self.head_dist = nn.Linear(D, config.classes) if config.distillation_head else None
         self.apply(_initialise)
-        for table in (self.cls_token, self.dist_token, self.pos_embed):
-            if isinstance(table, nn.Parameter):
-                nn.init.trunc_normal_(table, std=0.02)
 
     def embed(self, images: Tensor) -> Tensor:
         """(B, C, height, width) float32, normalised -> (B, N, D): patches, tokens in front, positions."""
         x = self.patch_embed(images)  # (B, P, D)
         if self.config.positions == "learned_patches":
             x = x + self.pos_embed
-        prefix = [token.expand(x.shape[0], -1, -1) for token in (self.cls_token, self.dist_token) if token is not None]
+        front = (self.cls_token, self.dist_token, self.reg_token)
+        prefix = [token.expand(x.shape[0], -1, -1) for token in front if token is not None]
         x = torch.cat([*prefix, x], dim=1)  # (B, N, D)
-        return x if self.config.positions == "learned_patches" else x + self.pos_embed
+        if self.config.positions in ("learned", "sincos"):
+            x = x + self.pos_embed
+        return self.norm_pre(x)
 
-    def classify(self, x: Tensor) -> Tensor:
-        """Tokens (B, N, D) after the last block -> logits (B, classes)."""
-        if self.config.pool == "mean":
-            return self.head(self.fc_norm(x[:, self.config.prefix_tokens :].mean(dim=1)))
-        logits = self.head(self.fc_norm(x[:, 0]))
-        if self.head_dist is None:
-            return logits
-        return (logits + self.head_dist(self.fc_norm(x[:, 1]))) / 2  # DeiT at inference: both heads, averaged
+    def tokens(self, images: Tensor) -> Tensor:
+        """(B, C, height, width) float32, normalised -> all tokens behind the last norm (B, N, D)."""
+        return self.norm(self.blocks(self.embed(images)))
+
+    def features(self, images: Tensor) -> Tensor:
+        """(B, C, height, width) float32, normalised -> the pooled vector that the classifier reads (B, features)."""
+        return self.fc_norm(self.pool(self.tokens(images)))
 
     def forward(self, images: Tensor) -> Tensor:
-        """(B, C, height, width) float32, normalised -> logits (B, classes)."""
-        return self.classify(self.norm(self.blocks(self.embed(images))))
+        """(B, C, height, width) float32, normalised -> logits (B, classes); features where there is no classifier."""
+        if self.head_dist is None:
+            return self.head(self.features(images))
+        x = self.tokens(images)  # DeiT at inference: the logits of both heads, averaged
+        return (self.head(self.fc_norm(x[:, 0])) + self.head_dist(self.fc_norm(x[:, 1]))) / 2
+
+
+def _positions(config: ViTConfig) -> Tensor | None:
+    """The learned table, as a parameter, or the fixed one; models with rotary positions alone have none."""
+    if config.positions == "none":
+        return None
+    if config.positions == "sincos":
+        return sincos_positions(config.tokens, config.width)
+    unplaced = config.prefix_tokens if config.positions == "learned_patches" else 0
+    return nn.Parameter(torch.zeros(1, config.tokens - unplaced, config.width))
 
 
 def _initialise(module: nn.Module) -> None:
@@ -167,3 +154,7 @@ def _initialise(module: nn.Module) -> None:
         nn.init.trunc_normal_(module.weight, std=0.02)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
+    elif isinstance(module, ViT):
+        for table in (module.cls_token, module.dist_token, module.reg_token, module.pos_embed):
+            if isinstance(table, nn.Parameter):
+                nn.init.trunc_normal_(table, std=0.02)

@@ -10,15 +10,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from vit_edge.checkpoints import google, huggingface, native, timm, torchvision, tutorial
+from vit_edge.checkpoints import google, huggingface, native, timm, timm_eva, torchvision, tutorial
+from vit_edge.checkpoints.architecture import with_architecture
 from vit_edge.checkpoints.errors import CheckpointError
 from vit_edge.checkpoints.native import save_checkpoint
 from vit_edge.checkpoints.plan import LoadOptions, Output, Plan
 from vit_edge.checkpoints.reading import read
-from vit_edge.checkpoints.rules import assemble
+from vit_edge.checkpoints.rules import assemble, parameter_shapes
 from vit_edge.config import ViTConfig
 from vit_edge.model import ViT
 from vit_edge.positions import resample_positions
@@ -26,7 +26,15 @@ from vit_edge.runtime.preprocess import Preprocess
 
 __all__ = ["FORMATS", "Checkpoint", "CheckpointError", "LoadOptions", "load_checkpoint", "save_checkpoint"]
 
-FORMATS: tuple[ModuleType, ...] = (native, huggingface, timm, torchvision, google, tutorial)
+FORMATS: tuple[ModuleType, ...] = (
+    native,
+    huggingface,
+    timm_eva,
+    timm,
+    torchvision,
+    google,
+    tutorial,
+)
 _NAMES = "vit-edge, Hugging Face (ViT, DeiT), timm/DeiT/MAE, torchvision, Google .npz, the tutorial's MyViT"
 
 
@@ -68,11 +76,12 @@ def load_checkpoint(path: str | Path, options: LoadOptions | None = None) -> Che
     if reader is None:
         some = ", ".join(list(source.tensors)[:3])
         raise CheckpointError(f"{path}: tensor names of no known source ({some}, ...); known: {_NAMES}")
-    plan: Plan = reader.interpret(source, options)
-    state = assemble(plan.rules, source.tensors, _shapes(plan.config), plan.ignored)
+    plan: Plan = with_architecture(reader.interpret(source, options), source, options)
+    state = assemble(plan.rules, source.tensors, parameter_shapes(plan.config), plan.ignored)
     config, state, notes = _at_size(plan.config, state, options.image_size)
     model = ViT(config)
     model.load_state_dict(state)
+    labels, about_labels = _labels(plan)
     return Checkpoint(
         model=model.eval().requires_grad_(False),
         name=plan.name,
@@ -81,17 +90,20 @@ def load_checkpoint(path: str | Path, options: LoadOptions | None = None) -> Che
         output=plan.output,
         preprocess=plan.preprocess,
         preprocess_origin=plan.preprocess_origin,
-        labels=plan.labels if len(plan.labels) == config.classes else (),
-        notes=plan.notes + notes,
+        labels=labels,
+        notes=plan.notes + notes + about_labels,
         heads_assumed=plan.heads_assumed,
         about=plan.about,
         options=options,
     )
 
 
-def _shapes(config: ViTConfig) -> dict[str, tuple[int, ...]]:
-    with torch.device("meta"):
-        return {name: tuple(tensor.shape) for name, tensor in ViT(config).state_dict().items()}
+def _labels(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The checkpoint's class names; none, with a note, where their number is not that of the classes."""
+    if len(plan.labels) in (0, plan.config.classes):
+        return plan.labels, ()
+    counts = f"{len(plan.labels)} names for {plan.config.classes} classes"
+    return (), (f"labels: the checkpoint has {counts}, so none are used; --labels FILE gives the right ones",)
 
 
 def _at_size(
@@ -103,7 +115,7 @@ def _at_size(
     resized = dataclasses.replace(config, image_size=size)
     if config.norm_axes == "tokens_and_width":
         raise CheckpointError(f"this model's LayerNorm fixes the image size: {config.image_size}, got {size}")
-    if config.positions != "sincos":
+    if config.positions in ("learned", "learned_patches"):
         prefix = config.prefix_tokens if config.positions == "learned" else 0
         table = resample_positions(state["pos_embed"], config.grid, resized.grid, prefix)
         state = {**state, "pos_embed": table}

@@ -4,12 +4,10 @@ Kernels are (in, out); attention kernels carry the heads as an axis of their own
 number of heads can be read from the weights.
 """
 
-from vit_edge.checkpoints.plan import LoadOptions, Plan, block_count, pick_heads, pick_image_size
+from vit_edge.checkpoints.plan import LoadOptions, Plan, block_count, pick_image_size, stated_heads
 from vit_edge.checkpoints.reading import Source
 from vit_edge.checkpoints.rules import ConvKernel, Copy, HeadsIn, HeadsOut, Operation, Rule, Transpose
 from vit_edge.config import ViTConfig
-from vit_edge.preprocessing import from_timm
-from vit_edge.presets import find_preset
 
 __all__ = ["interpret", "matches"]
 
@@ -22,31 +20,26 @@ def matches(source: Source) -> bool:
 
 
 def interpret(source: Source, options: LoadOptions) -> Plan:
-    """Read the shapes; preprocessing comes from `--arch` or from the user."""
-    preset = find_preset(options.arch) if options.arch else None
+    """Read everything from the shapes; preprocessing comes from `--arch` or from the user."""
     attention, norm2, mlp = _module_names(source)
-    height, width_px, channels, width = source.shape("embedding/kernel")
-    heads, assumed, notes = pick_heads(width, source.shape(f"{_BLOCK}0/{attention}/query/kernel")[1], options)
+    height, width_px, channels, width = source.shape("embedding/kernel", 4)
+    heads = stated_heads(source, source.shape(f"{_BLOCK}0/{attention}/query/kernel", 3)[1], options)
     table = _position_name(source)
     config = ViTConfig(
-        image_size=pick_image_size(source.shape(table)[-2] - 1, (height, width_px), None, options),
+        image_size=pick_image_size(source.shape(table, 2, 3)[-2] - 1, (height, width_px), None, options),
         patch_size=(height, width_px),
         channels=channels,
         width=width,
         depth=block_count(list(source.tensors), _BLOCK),
         heads=heads,
-        mlp_width=source.shape(f"{_BLOCK}0/{mlp}/Dense_0/kernel")[1],
-        classes=source.shape("head/kernel")[1],
+        mlp_width=source.shape(f"{_BLOCK}0/{mlp}/Dense_0/kernel", 2)[1],
+        classes=source.shape("head/kernel", 2)[1],
     )
     return Plan(
         config=config,
         rules=_rules(config, table, attention, norm2, mlp),
         format="google",
         name=options.arch or source.path.stem,
-        preprocess=from_timm(preset.pretrained_cfg, options.image_size or config.image_size) if preset else None,
-        preprocess_origin=f"the preset of {options.arch}" if preset else "",
-        notes=notes,
-        heads_assumed=assumed,
     )
 
 

@@ -1,9 +1,7 @@
 """Hugging Face's ViT and DeiT (transformers `models/vit`, `models/deit`): a folder with config.json."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from vit_edge.checkpoints.errors import CheckpointError
+from vit_edge.checkpoints.fields import FLAG, INTEGER, NUMBER, OBJECT, PAIR, TEXT, TEXTS
 from vit_edge.checkpoints.plan import LoadOptions, Plan, pick_heads
 from vit_edge.checkpoints.reading import Source
 from vit_edge.checkpoints.rules import Copy, Rule, copy
@@ -17,31 +15,37 @@ _ARCHITECTURES = {  # class name -> (name of the body, name of the classifier, a
     "DeiTForImageClassification": ("deit", "classifier", False),
     "DeiTForImageClassificationWithTeacher": ("deit", "cls_classifier", True),
 }
+_LAYER = "encoder.layer.0.attention.attention.query.weight"
 _UNUSED = (r"(vit|deit)\.pooler\.dense\.(weight|bias)", r"(vit|deit)\.embeddings\.mask_token")
 
 
 def matches(source: Source) -> bool:
-    """A transformers config.json."""
-    return "model_type" in source.config
+    """A transformers config.json, or tensors under transformers' names."""
+    return "model_type" in source.config.values or any(_LAYER in name for name in source.tensors)
 
 
 def interpret(source: Source, options: LoadOptions) -> Plan:
     """Read everything from config.json; the weights then have to fit."""
     config = source.config
-    architecture = next(iter(config.get("architectures") or ()), None)
-    if architecture not in _ARCHITECTURES:
+    if not config.values:
         raise CheckpointError(
-            f"{source.path}: {architecture or config['model_type']} is not covered: {', '.join(_ARCHITECTURES)} are"
+            f"{source.path}: has Hugging Face's names but no config.json, which tells heads and sizes: give the folder "
+            "with config.json, or put it beside a file named model.safetensors or pytorch_model.bin"
         )
+    architecture = "".join(config.get("architectures", TEXTS, ())[:1])
+    if architecture not in _ARCHITECTURES:
+        got = architecture or config.get("model_type", TEXT) or "a config.json without model_type"
+        raise CheckpointError(f"{source.path}: {got} is not covered: {', '.join(_ARCHITECTURES)} are")
     body, classifier, with_teacher = _ARCHITECTURES[architecture]
-    heads, assumed, notes = pick_heads(config["hidden_size"], config.get("num_attention_heads"), options)
-    vit = _config(source, config, heads, distilled=body == "deit", with_teacher=with_teacher)
+    width, known_heads = config.need("hidden_size", INTEGER), config.get("num_attention_heads", INTEGER)
+    heads, assumed, notes = pick_heads(width, known_heads, options)
+    vit = _config(source, heads, distilled=body == "deit", with_teacher=with_teacher)
     known = bool(source.preprocessor)
     return Plan(
         config=vit,
         rules=_rules(vit, body, classifier),
         format="huggingface",
-        name=str(config.get("_name_or_path") or source.path.resolve().stem),
+        name=config.get("_name_or_path", TEXT) or source.path.resolve().stem,
         ignored=_UNUSED,
         preprocess=from_huggingface(source.preprocessor, options.image_size or vit.image_size) if known else None,
         preprocess_origin="the checkpoint's preprocessor_config.json" if known else "",
@@ -51,28 +55,26 @@ def interpret(source: Source, options: LoadOptions) -> Plan:
     )
 
 
-def _config(source: Source, config: Mapping[str, Any], heads: int, *, distilled: bool, with_teacher: bool) -> ViTConfig:
-    activation = config.get("hidden_act", "gelu")
+def _config(source: Source, heads: int, *, distilled: bool, with_teacher: bool) -> ViTConfig:
+    config = source.config
+    activation = config.get("hidden_act", TEXT, "gelu")
     if activation not in ("gelu", "relu"):
         raise CheckpointError(f"{source.path}: hidden_act {activation!r} is not covered: gelu or relu are")
-    try:
-        return ViTConfig(
-            image_size=_pair(config["image_size"]),
-            patch_size=_pair(config["patch_size"]),
-            channels=config.get("num_channels", 3),
-            width=config["hidden_size"],
-            depth=config["num_hidden_layers"],
-            heads=heads,
-            mlp_width=config["intermediate_size"],
-            classes=len(config["id2label"]) if config.get("id2label") else config.get("num_labels", 2),
-            distillation_token=distilled,
-            distillation_head=with_teacher,
-            norm_eps=float(config.get("layer_norm_eps", 1e-12)),
-            activation="relu" if activation == "relu" else "gelu",
-            qkv_bias=config.get("qkv_bias", True),
-        )
-    except KeyError as error:
-        raise CheckpointError(f"{source.path}: config.json lacks {error}") from error
+    return ViTConfig(
+        image_size=config.need("image_size", PAIR),
+        patch_size=config.need("patch_size", PAIR),
+        channels=config.get("num_channels", INTEGER, 3),
+        width=config.need("hidden_size", INTEGER),
+        depth=config.need("num_hidden_layers", INTEGER),
+        heads=heads,
+        mlp_width=config.need("intermediate_size", INTEGER),
+        classes=len(config.get("id2label", OBJECT, {})) or config.get("num_labels", INTEGER, 2),
+        distillation_token=distilled,
+        distillation_head=with_teacher,
+        norm_eps=config.get("layer_norm_eps", NUMBER, 1e-12),
+        activation="relu" if activation == "relu" else "gelu",
+        qkv_bias=config.get("qkv_bias", FLAG, True),
+    )
 
 
 def _rules(config: ViTConfig, body: str, classifier: str) -> list[Rule]:
@@ -97,12 +99,5 @@ def _rules(config: ViTConfig, body: str, classifier: str) -> list[Rule]:
 
 
 def _labels(source: Source, classes: int) -> tuple[str, ...]:
-    names = source.config.get("id2label") or {}
-    try:
-        return tuple(str(names[str(i)]) for i in range(classes)) if names else ()
-    except KeyError as error:
-        raise CheckpointError(f"{source.path}: id2label has no entry {error}") from error
-
-
-def _pair(size: Any) -> tuple[int, int]:
-    return (int(size), int(size)) if isinstance(size, int) else (int(size[0]), int(size[1]))
+    names = source.config.inner("id2label")
+    return tuple(names.need(str(index), TEXT) for index in range(classes)) if names.values else ()

@@ -1,6 +1,6 @@
 """vit-edge's own checkpoints: one safetensors file whose header carries config, preprocessing and labels."""
 
-import json
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,16 +8,30 @@ from typing import Any
 from safetensors.torch import save_file
 
 from vit_edge.checkpoints.errors import CheckpointError
-from vit_edge.checkpoints.plan import LoadOptions, Plan
+from vit_edge.checkpoints.plan import LoadOptions, Plan, pick_heads
 from vit_edge.checkpoints.reading import Source
-from vit_edge.checkpoints.rules import Copy, Rule
+from vit_edge.checkpoints.rules import Copy, Rule, parameter_shapes
 from vit_edge.config import ViTConfig
 from vit_edge.model import ViT
+from vit_edge.runtime import strictjson
+from vit_edge.runtime.errors import ConfigError
 from vit_edge.runtime.preprocess import Preprocess
 
 __all__ = ["interpret", "matches", "save_checkpoint"]
 
 _KEY = "vit_edge"
+_MAX_CHARACTERS = 16 << 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Header:
+    """What stands in the file's header, as JSON; its annotations are the format."""
+
+    config: ViTConfig
+    name: str
+    preprocess: Preprocess
+    labels: tuple[str, ...]
+    about: Mapping[str, object]
 
 
 def save_checkpoint(
@@ -38,16 +52,20 @@ def save_checkpoint(
         preprocess: what the model was trained with.
         labels: one name a class.
         about: figures worth keeping (accuracy, data, seeds), JSON values; they go into the exported manifest.
+
+    Raises:
+        ConfigError: the number of labels is not that of the classes, or `about` holds what JSON cannot.
     """
-    header = {
-        "config": model.config.to_dict(),
-        "name": name,
-        "preprocess": preprocess.to_dict(),
-        "labels": list(labels),
-        "about": dict(about or {}),
-    }
-    state = {key: tensor.contiguous() for key, tensor in model.state_dict().items()}
-    save_file(state, path, metadata={_KEY: json.dumps(header, sort_keys=True)})
+    if labels and len(labels) != model.config.classes:
+        raise ConfigError(f"got {len(labels)} labels, the model has {model.config.classes} classes")
+    header = _Header(
+        config=model.config, name=name, preprocess=preprocess, labels=tuple(labels), about=dict(about or {})
+    )
+    try:
+        text = strictjson.dumps(header)
+    except strictjson.JsonError as error:
+        raise ConfigError(f"{path}: the header cannot be written: {error}") from error
+    save_file({key: tensor.contiguous() for key, tensor in model.state_dict().items()}, path, metadata={_KEY: text})
 
 
 def matches(source: Source) -> bool:
@@ -56,20 +74,27 @@ def matches(source: Source) -> bool:
 
 
 def interpret(source: Source, options: LoadOptions) -> Plan:
-    """Read the header."""
+    """Read the header; the user's number of heads wins over it."""
+    header = _header(source)
+    heads, assumed, notes = pick_heads(header.config.width, header.config.heads, options)
+    config = dataclasses.replace(header.config, heads=heads)
+    return Plan(
+        config=config,
+        rules=[Rule((key,), (key,), Copy()) for key in parameter_shapes(config)],
+        format="vit-edge",
+        name=header.name,
+        preprocess=header.preprocess.with_size(options.image_size or config.image_size),
+        preprocess_origin="the checkpoint's header",
+        labels=header.labels,
+        notes=notes,
+        heads_assumed=assumed,
+        about=header.about,
+    )
+
+
+def _header(source: Source) -> _Header:
     try:
-        header = json.loads(source.metadata[_KEY])
-        config = ViTConfig.from_dict(header["config"])
-        preprocess = Preprocess.from_dict(header["preprocess"])
-        return Plan(
-            config=config,
-            rules=[Rule((key,), (key,), Copy()) for key in ViT(config).state_dict()],
-            format="vit-edge",
-            name=str(header["name"]),
-            preprocess=preprocess.with_size(options.image_size or config.image_size),
-            preprocess_origin="the checkpoint's header",
-            labels=tuple(map(str, header["labels"])),
-            about=header["about"],
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{source.path}: damaged vit_edge header ({error!r})") from error
+        content = strictjson.loads(source.metadata[_KEY], max_characters=_MAX_CHARACTERS)
+        return strictjson.decode(_Header, content)
+    except (strictjson.JsonError, ConfigError) as error:
+        raise CheckpointError(f"{source.path}: damaged vit_edge header ({error})") from error

@@ -1,16 +1,18 @@
 """What a format's reader finds out about a checkpoint, before any tensor is moved."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isqrt
 from typing import Any, Literal
 
 from vit_edge.checkpoints.errors import CheckpointError
+from vit_edge.checkpoints.reading import Source
 from vit_edge.checkpoints.rules import Rule
 from vit_edge.config import ViTConfig
 from vit_edge.runtime.preprocess import Preprocess
 
-__all__ = ["LoadOptions", "Output", "Plan", "block_count", "pick_heads", "pick_image_size"]
+__all__ = ["LoadOptions", "Output", "Plan", "block_count", "pick_heads", "pick_image_size", "stated_heads"]
 
 Output = Literal["logits", "probabilities"]
 _USUAL_HEAD_WIDTH = 64
@@ -53,16 +55,11 @@ def block_count(names: Sequence[str], prefix: str) -> int:
     Raises:
         CheckpointError: there is no block.
     """
-    numbers = [
-        int(rest) for name in names if name.startswith(prefix) and (rest := _leading_digits(name[len(prefix) :]))
-    ]
+    found = (re.match(re.escape(prefix) + r"(\d{1,9})(?!\d)", name) for name in names)
+    numbers = [int(match[1]) for match in found if match]
     if not numbers:
         raise CheckpointError(f"no tensor is named {prefix}0...: no transformer block found")
     return max(numbers) + 1
-
-
-def _leading_digits(text: str) -> str:
-    return text[: len(text) - len(text.lstrip("0123456789"))]
 
 
 def pick_heads(width: int, known: int | None, options: LoadOptions) -> tuple[int, bool, tuple[str, ...]]:
@@ -86,6 +83,17 @@ def pick_heads(width: int, known: int | None, options: LoadOptions) -> tuple[int
     return heads, True, (f"heads: {heads} is an assumption (width {width} / 64); --heads N or --arch NAME settles it",)
 
 
+def stated_heads(source: Source, heads: int, options: LoadOptions) -> int:
+    """The number of heads where the weights themselves show it.
+
+    Raises:
+        CheckpointError: the user says another one.
+    """
+    if options.heads not in (None, heads):
+        raise CheckpointError(f"{source.path}: has weights of {heads} heads, got --heads {options.heads}")
+    return heads
+
+
 def pick_image_size(
     patches: int, patch: tuple[int, int], known: tuple[int, int] | None, options: LoadOptions
 ) -> tuple[int, int]:
@@ -99,7 +107,7 @@ def pick_image_size(
     for size in (known, options.image_size):
         if size and (size[0] // patch[0]) * (size[1] // patch[1]) == patches:
             return size
-    side = isqrt(patches)
+    side = isqrt(max(patches, 0))
     if side * side != patches or side == 0:
         raise CheckpointError(f"{patches} patch positions are not a square grid: give --image-size HxW")
     return side * patch[0], side * patch[1]

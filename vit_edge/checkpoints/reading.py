@@ -5,13 +5,12 @@ plain names in the same folder, and declared sizes are checked before memory is 
 """
 
 import hashlib
-import json
 import pickle
 import zipfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import safetensors
@@ -19,12 +18,19 @@ import torch
 from torch import Tensor
 
 from vit_edge.checkpoints.errors import CheckpointError
+from vit_edge.checkpoints.fields import OBJECT, Fields
+from vit_edge.runtime import strictjson
 from vit_edge.runtime.onnxfile import file_sha256
 
 __all__ = ["Source", "read"]
 
-_MAX_BYTES = 64 << 30  # larger than any published ViT; a declared size above it is a damaged or hostile file
+Content: TypeAlias = tuple[dict[str, Tensor], dict[str, str]]  # tensors; a header's own key-value pairs
+
+_HARMLESS_BYTES = 1 << 30
+_MAX_RATIO = 20  # weights hardly compress; an archive that unpacks to more than this times its size is a bomb
 _MAX_JSON = 16 << 20
+_WRAPPERS = ("model", "state_dict", "model_state_dict", "model_ema")  # a trainer's names for the state_dict
+_WRAPPER_PREFIXES = ("module.", "_orig_mod.", "model.")  # DataParallel, torch.compile, trainers
 _WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin", "model.pth", "model.npz")
 _KINDS = (
     (b"\xff\xd8\xff", "a JPEG image"),
@@ -33,6 +39,7 @@ _KINDS = (
     (b"\x89HDF", "an HDF5 file"),
     (b"%PDF", "a PDF"),
     (b"\x1f\x8b", "a gzip archive"),
+    (b"version https://git-lfs", "a Git LFS pointer, not the weights (git lfs pull fetches them)"),
     (b"\x08", "an ONNX file (to use one as it is: vit-edge predict)"),
 )
 
@@ -45,18 +52,22 @@ class Source:
     tensors: dict[str, Tensor]
     sha256: str  # of the weight file; of the joined digests where the weights are in several files
     metadata: dict[str, str] = field(default_factory=dict)  # a safetensors header's own key-value pairs
-    config: dict[str, Any] = field(default_factory=dict)  # config.json
+    config: Fields = field(default_factory=lambda: Fields("config.json"))
     preprocessor: dict[str, Any] = field(default_factory=dict)  # preprocessor_config.json
 
-    def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of one tensor.
+    def shape(self, name: str, *axes: int) -> tuple[int, ...]:
+        """The shape of one tensor, which has one of these numbers of axes, none of them empty.
 
         Raises:
             CheckpointError: there is no such tensor.
         """
         if name not in self.tensors:
             raise CheckpointError(f"{self.path}: tensor {name} is missing")
-        return tuple(self.tensors[name].shape)
+        shape = tuple(self.tensors[name].shape)
+        if len(shape) not in axes or 0 in shape:
+            expected = " or ".join(map(str, axes))
+            raise CheckpointError(f"{self.path}: tensor {name} has shape {shape}, expected {expected} axes, none empty")
+        return shape
 
 
 def read(path: Path) -> Source:
@@ -65,8 +76,15 @@ def read(path: Path) -> Source:
     Raises:
         CheckpointError: the path is missing, empty, not a checkpoint, damaged, or would need code to be run.
     """
-    if not path.exists():
-        raise CheckpointError(f"{path}: no such file or folder")
+    try:
+        if not path.exists():
+            raise CheckpointError(f"{path}: no such file or folder")
+        return _read(path)
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def _read(path: Path) -> Source:
     folder = path if path.is_dir() else path.parent if path.name in _WEIGHT_FILES else None
     files = _weight_files(path) if path.is_dir() else [path]
     tensors: dict[str, Tensor] = {}
@@ -82,7 +100,7 @@ def read(path: Path) -> Source:
         tensors=_strip_prefix({name: _as_float32(path, name, tensor) for name, tensor in tensors.items()}),
         sha256=_digest(files),
         metadata=metadata,
-        config=_read_json(folder / "config.json") if folder else {},
+        config=Fields(str(folder / "config.json"), _read_json(folder / "config.json")) if folder else Fields(""),
         preprocessor=_read_json(folder / "preprocessor_config.json") if folder else {},
     )
 
@@ -90,10 +108,10 @@ def read(path: Path) -> Source:
 def _weight_files(folder: Path) -> list[Path]:
     index = folder / "model.safetensors.index.json"
     if index.is_file():
-        names = sorted(set(_read_json(index).get("weight_map", {}).values()))
+        names = sorted(set(map(str, Fields(str(index), _read_json(index)).need("weight_map", OBJECT).values())))
         for name in names:
-            if Path(str(name)).name != name or not (folder / name).is_file():
-                raise CheckpointError(f"{index}: names {name!r}, which is not a file in this folder")
+            if Path(name).name != name or not (folder / name).is_file():
+                raise CheckpointError(f"{index}: names {name[:80]!r}, which is not a file in this folder")
         return [folder / name for name in names]
     named = [folder / name for name in _WEIGHT_FILES if (folder / name).is_file()]
     found = named[:1] or sorted(folder.glob("*.safetensors"))
@@ -103,33 +121,25 @@ def _weight_files(folder: Path) -> list[Path]:
     return found
 
 
-def _read_file(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+def _read_file(file: Path) -> Content:
     """Tell the container from the first bytes and read it."""
     size = file.stat().st_size
     if size == 0:
         raise CheckpointError(f"{file}: is empty")
     with file.open("rb") as stream:
-        head = stream.read(16)
+        head = stream.read(32)
     if head.startswith(b"PK\x03\x04"):
-        return _guarded(file, _read_zip), {}
+        return _guarded(file, _read_zip)
     if head[8:9] == b"{":
-        return _read_safetensors(file)
+        return _guarded(file, _read_safetensors)
     if head.startswith(b"\x80"):
-        return _guarded(file, _read_torch), {}
+        return _guarded(file, _read_torch)
     kind = next((text for magic, text in _KINDS if head.startswith(magic)), "neither safetensors, PyTorch nor .npz")
     raise CheckpointError(f"{file}: is {kind}; expected a checkpoint (.safetensors, .pth/.bin, .npz or a folder)")
 
 
-def _read_safetensors(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    try:
-        with safetensors.safe_open(file, framework="pt") as opened:
-            return {name: opened.get_tensor(name) for name in opened.keys()}, dict(opened.metadata() or {})  # noqa: SIM118
-    except safetensors.SafetensorError as error:
-        raise CheckpointError(f"{file}: damaged or truncated safetensors file ({error})") from error
-
-
-def _guarded(file: Path, reader: Callable[[Path], dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Run a reader of pickle or zip files; its errors become one line."""
+def _guarded(file: Path, reader: Callable[[Path], Content]) -> Content:
+    """Run a reader of one container; whatever a damaged or hostile file makes it raise becomes one line."""
     try:
         return reader(file)
     except pickle.UnpicklingError as error:
@@ -138,42 +148,66 @@ def _guarded(file: Path, reader: Callable[[Path], dict[str, Tensor]]) -> dict[st
             f"{file}: refused, its pickle wants to run more than tensors need ({wants or 'unsafe pickle'}); "
             "save the state_dict alone, best as safetensors"
         ) from error
-    except (RuntimeError, EOFError, ValueError, KeyError, zipfile.BadZipFile, OSError) as error:
-        first = (str(error).splitlines() or [type(error).__name__])[0]
+    except Exception as error:  # the parsers of torch, numpy and zipfile raise a dozen types on damaged bytes
+        first = (str(error).splitlines() or [type(error).__name__])[0][:300]
         raise CheckpointError(f"{file}: damaged, truncated or unsafe checkpoint ({first})") from error
 
 
-def _read_zip(file: Path) -> dict[str, Tensor]:
+def _read_safetensors(file: Path) -> Content:
+    with safetensors.safe_open(file, framework="pt") as opened:
+        return {name: opened.get_tensor(name) for name in opened.keys()}, dict(opened.metadata() or {})  # noqa: SIM118
+
+
+def _read_zip(file: Path) -> Content:
     with zipfile.ZipFile(file) as archive:
         entries = archive.infolist()
-    if sum(entry.file_size for entry in entries) > _MAX_BYTES:
-        raise ValueError(f"declares more than {_MAX_BYTES >> 30} GiB")
+    declared = sum(entry.file_size for entry in entries)
+    if declared > max(_HARMLESS_BYTES, _MAX_RATIO * file.stat().st_size):
+        raise ValueError(f"declares {declared:,} bytes, too many for its size")
     if any(entry.filename.endswith("data.pkl") for entry in entries):
         return _read_torch(file)
     with np.load(file, allow_pickle=False) as arrays:
-        return {name: torch.from_numpy(np.ascontiguousarray(arrays[name])) for name in arrays.files}
+        return {name: _from_numpy(name, arrays[name]) for name in arrays.files}, {}
 
 
-def _read_torch(file: Path) -> dict[str, Tensor]:
-    loaded = torch.load(file, map_location="cpu", weights_only=True)
+def _from_numpy(name: str, array: Any) -> Tensor:
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} holds {getattr(array, 'dtype', 'bytes')}, not numbers")
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def _read_torch(file: Path) -> Content:
+    with file.open("rb") as stream:  # given a path, torch would take a name in .safetensors for the content
+        loaded = torch.load(stream, map_location="cpu", weights_only=True)
     for _ in range(3):  # trainers wrap the state_dict, some twice
-        inner = next((loaded[k] for k in ("model", "state_dict", "model_state_dict", "model_ema") if k in loaded), None)
-        if not isinstance(inner, dict):
-            break
-        loaded = inner
-    if not isinstance(loaded, dict):
-        raise ValueError(f"holds a {type(loaded).__name__}, expected a state_dict")
-    return {name: value for name, value in loaded.items() if isinstance(value, Tensor)}
+        if not isinstance(loaded, dict):
+            raise ValueError(f"holds a {type(loaded).__name__}, expected a state_dict")
+        inner = (loaded.get(name) for name in _WRAPPERS)
+        loaded = next((each for each in inner if isinstance(each, dict)), loaded)
+    tensors = {str(name): value for name, value in loaded.items() if isinstance(value, Tensor)}
+    for name, tensor in tensors.items():
+        _require_plain(name, tensor)
+    return tensors, {}
+
+
+def _require_plain(name: str, tensor: Tensor) -> None:
+    """Refuse what is not an array in memory: a stride of 0 declares any number of elements for the price of one."""
+    plain = tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
+    if not plain or tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+        raise ValueError(f"{name} is no plain array (sparse, quantized, without data or repeating its elements)")
 
 
 def _strip_prefix(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Drop what wrappers put in front of every name (DataParallel, torch.compile, trainers, JAX trees)."""
-    for prefix in ("module.", "_orig_mod.", "model.", "opt/target/", "optimizer/target/", "params/"):
-        inside = {name: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-        jax_tree = prefix.endswith("/") and inside  # the optimizer's own state stands beside the parameters
-        if inside and (len(inside) == len(tensors) or jax_tree):
-            tensors = {name.removeprefix(prefix): tensor for name, tensor in inside.items()}
+    """Drop what wrappers put in front of every name, several of them one after another."""
+    for prefix in ("opt/target/", "optimizer/target/", "params/"):  # beside them: the optimizer's own state
+        tensors = _without(prefix, {k: v for k, v in tensors.items() if k.startswith(prefix)}) or tensors
+    while prefix := next((each for each in _WRAPPER_PREFIXES if all(k.startswith(each) for k in tensors)), ""):
+        tensors = _without(prefix, tensors)
     return tensors
+
+
+def _without(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
 
 
 def _as_float32(path: Path, name: str, tensor: Tensor) -> Tensor:
@@ -190,7 +224,7 @@ def _read_json(file: Path) -> dict[str, Any]:
     if file.stat().st_size > _MAX_JSON:
         raise CheckpointError(f"{file}: larger than {_MAX_JSON >> 20} MiB, not a config")
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = strictjson.loads(file.read_text(encoding="utf-8"), max_characters=_MAX_JSON)
     except ValueError as error:
         raise CheckpointError(f"{file}: not valid JSON ({error})") from error
     if not isinstance(content, dict):

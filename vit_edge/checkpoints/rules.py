@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 from vit_edge.checkpoints.errors import CheckpointError
+from vit_edge.config import ViTConfig
+from vit_edge.model import ViT
 
 Shape = tuple[int, ...]
 
@@ -144,6 +146,12 @@ def copy(source: str, target: str) -> list[Rule]:
     return [Rule((f"{source}.{part}",), (f"{target}.{part}",), Copy()) for part in ("weight", "bias")]
 
 
+def parameter_shapes(config: ViTConfig) -> dict[str, Shape]:
+    """The parameters a model has, without taking memory for them."""
+    with torch.device("meta"):
+        return {name: tuple(tensor.shape) for name, tensor in ViT(config).state_dict().items()}
+
+
 def assemble(
     rules: Iterable[Rule], tensors: Mapping[str, Tensor], shapes: Mapping[str, Shape], ignored: Sequence[str] = ()
 ) -> dict[str, Tensor]:
@@ -159,32 +167,34 @@ def assemble(
         The model's state_dict, float32.
 
     Raises:
-        CheckpointError: tensors are missing, unexpected or wrongly shaped; all of them are listed.
+        CheckpointError: tensors are missing, unexpected or of the wrong shape or type; all of them are listed.
     """
-    state: dict[str, Tensor] = {}
+    rules = [rule for rule in rules if all(target in shapes for target in rule.targets)]
     used: set[str] = set()
     missing: list[str] = []
     wrong: list[str] = []
     for rule in rules:
-        if not all(target in shapes for target in rule.targets):
-            continue
         used.update(rule.sources)
-        wanted = [shapes[target] for target in rule.targets]
-        expected = dict(zip(rule.sources, rule.operation.source_shapes(wanted), strict=True))
-        absent = [name for name in rule.sources if name not in tensors]
-        missing += absent
-        misfits = [_misfit(name, tensors[name], shape) for name, shape in expected.items() if name in tensors]
-        wrong += [text for text in misfits if text]
-        if not absent and not any(misfits):
-            made = rule.operation.apply([tensors[name] for name in rule.sources], wanted)
-            state.update(zip(rule.targets, (tensor.contiguous() for tensor in made), strict=True))
+        expected = zip(rule.sources, rule.operation.source_shapes(_targets(rule, shapes)), strict=True)
+        missing += [name for name in rule.sources if name not in tensors]
+        wrong += [_misfit(name, tensors[name], shape) for name, shape in expected if name in tensors]
     unexpected = [name for name in tensors if name not in used and not any(re.fullmatch(p, name) for p in ignored)]
-    _report(missing, unexpected, wrong)
+    _report(missing, unexpected, [text for text in wrong if text])
+    state: dict[str, Tensor] = {}
+    for rule in rules:  # only now: an operation may make more numbers than a file that does not fit has
+        made = rule.operation.apply([tensors[name] for name in rule.sources], _targets(rule, shapes))
+        state.update(zip(rule.targets, (tensor.contiguous() for tensor in made), strict=True))
     return state
 
 
+def _targets(rule: Rule, shapes: Mapping[str, Shape]) -> list[Shape]:
+    return [shapes[target] for target in rule.targets]
+
+
 def _misfit(name: str, tensor: Tensor, expected: Shape) -> str:
-    """Empty when the shape fits; axes of length 1 in front do not matter."""
+    """Empty when kind and shape fit; axes of length 1 in front do not matter."""
+    if not tensor.is_floating_point():
+        return f"{name}: got {str(tensor.dtype).removeprefix('torch.')}, expected floating point"
     got = tuple(tensor.shape)
     same = got == expected or (tensor.numel() == _numel(expected) and _core(got) == _core(expected))
     return "" if same else f"{name}: got {got}, expected {expected}"

@@ -4,7 +4,6 @@ from vit_edge.checkpoints.plan import LoadOptions, Plan, block_count, pick_heads
 from vit_edge.checkpoints.reading import Source
 from vit_edge.checkpoints.rules import Copy, Rule, Split, copy
 from vit_edge.config import ViTConfig
-from vit_edge.preprocessing import from_timm
 from vit_edge.presets import find_preset
 
 __all__ = ["interpret", "matches"]
@@ -20,27 +19,27 @@ def matches(source: Source) -> bool:
 def interpret(source: Source, options: LoadOptions) -> Plan:
     """Read the shapes; heads and preprocessing come from `--arch` or from the user."""
     preset = find_preset(options.arch) if options.arch else None
-    width, channels, *patch = source.shape("conv_proj.weight")
+    width, channels, *patch = source.shape("conv_proj.weight", 4)
     heads, assumed, notes = pick_heads(width, preset.args["num_heads"] if preset else None, options)
     first = f"{_LAYER}0.mlp."
     names = ("0", "3") if f"{first}0.weight" in source.tensors else ("linear_1", "linear_2")
     config = ViTConfig(
-        image_size=pick_image_size(source.shape("encoder.pos_embedding")[-2] - 1, (patch[0], patch[1]), None, options),
+        image_size=pick_image_size(
+            source.shape("encoder.pos_embedding", 2, 3)[-2] - 1, (patch[0], patch[1]), None, options
+        ),
         patch_size=(patch[0], patch[1]),
         channels=channels,
-        width=preset.args["embed_dim"] if preset else width,
-        depth=preset.args["depth"] if preset else block_count(list(source.tensors), _LAYER),
+        width=width,
+        depth=block_count(list(source.tensors), _LAYER),
         heads=heads,
-        mlp_width=source.shape(f"{first}{names[0]}.weight")[0],
-        classes=source.shape("heads.head.weight")[0],
+        mlp_width=source.shape(f"{first}{names[0]}.weight", 2)[0],
+        classes=source.shape("heads.head.weight", 2)[0],
     )
     return Plan(
         config=config,
         rules=_rules(config, names),
         format="torchvision",
         name=options.arch or source.path.stem,
-        preprocess=from_timm(preset.pretrained_cfg, options.image_size or config.image_size) if preset else None,
-        preprocess_origin=f"the preset of {options.arch}" if preset else "",
         notes=notes,
         heads_assumed=assumed,
     )

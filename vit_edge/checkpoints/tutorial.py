@@ -8,7 +8,7 @@ is one Linear and a ReLU, positions are the fixed sin/cos table, and the module 
 from math import isqrt
 
 from vit_edge.checkpoints.errors import CheckpointError
-from vit_edge.checkpoints.plan import LoadOptions, Plan
+from vit_edge.checkpoints.plan import LoadOptions, Plan, stated_heads
 from vit_edge.checkpoints.reading import Source
 from vit_edge.checkpoints.rules import BlockDiagonal, Copy, Identity, Join, Rule, copy
 from vit_edge.config import ViTConfig
@@ -23,11 +23,10 @@ def matches(source: Source) -> bool:
 
 def interpret(source: Source, options: LoadOptions) -> Plan:
     """Read everything from the shapes: here each head has weights of its own, so their number shows too."""
-    width, pixels = source.shape("linear_mapper.weight")
-    tokens = source.shape("ln1.weight")[0]
-    heads = sum(name.startswith("msa.q_mappings.") and name.endswith(".weight") for name in source.tensors)
-    if options.heads not in (None, heads):
-        raise CheckpointError(f"{source.path}: has weights of {heads} heads, got --heads {options.heads}")
+    width, pixels = source.shape("linear_mapper.weight", 2)
+    tokens = source.shape("ln1.weight", 2)[0]
+    found = sum(name.startswith("msa.q_mappings.") and name.endswith(".weight") for name in source.tensors)
+    heads = stated_heads(source, found, options)
     channels, side = _image(source, (tokens - 1) * pixels)
     patch = side // isqrt(tokens - 1)
     config = ViTConfig(
@@ -38,7 +37,7 @@ def interpret(source: Source, options: LoadOptions) -> Plan:
         depth=1,
         heads=heads,
         mlp_width=width,
-        classes=source.shape("mlp.0.weight")[0],
+        classes=source.shape("mlp.0.weight", 2)[0],
         patches="scanlines",
         positions="sincos",
         norm_axes="tokens_and_width",
@@ -60,7 +59,7 @@ def _image(source: Source, numbers: int) -> tuple[int, int]:
     """Channels and side of the square image whose pixels the patches share out."""
     for channels in (1, 3):
         side = isqrt(numbers // channels)
-        if channels * side * side == numbers:
+        if numbers > 0 and channels * side * side == numbers:
             return channels, side
     raise CheckpointError(f"{source.path}: {numbers} numbers are not a square grey or RGB image")
 

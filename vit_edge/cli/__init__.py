@@ -12,6 +12,7 @@ from types import FrameType
 import click
 
 from vit_edge import __version__
+from vit_edge.cli.adopt import adopt
 from vit_edge.cli.demo import demo
 from vit_edge.cli.export import export
 from vit_edge.cli.inspect import inspect
@@ -30,7 +31,7 @@ def cli() -> None:
     """From a trained Vision Transformer to one verified ONNX file on a device."""
 
 
-for _command in (export, verify, predict, inspect, demo):
+for _command in (export, adopt, verify, predict, inspect, demo):
     cli.add_command(_command)
 
 

@@ -59,7 +59,7 @@ def _rows(file: "OnnxFile", manifest: "Manifest") -> list[tuple[str, str]]:
     rows = [
         ("file", f"{file.path}, {human_bytes(file.nbytes)}" + "".join(f" + {name}" for name in file.external)),
         ("model", f"{model.name}, {model.parameters:,} parameters, {model.precision}"),
-        ("source", f"{model.source_format} checkpoint, sha256 {model.source_sha256[:12]}"),
+        ("source", f"{_source(model.source_format)}, sha256 {model.source_sha256[:12]}"),
         ("input", ", ".join(map(_shape, file.inputs))),
         ("preprocess", describe(manifest.input.preprocess)),
         ("", f"from {provenance.get('preprocess_origin', 'unknown')}"),
@@ -73,6 +73,10 @@ def _rows(file: "OnnxFile", manifest: "Manifest") -> list[tuple[str, str]]:
         ("made by", f"vit-edge {provenance.get('vit_edge', '?')}, {_libraries(provenance)}"),
     ]
     return rows + [("assumed", assumption) for assumption in model.assumptions]
+
+
+def _source(format_: str) -> str:
+    return "adopted .onnx" if format_ == "onnx" else f"{format_} checkpoint"
 
 
 def _shape(value: "ValueInfo") -> str:

@@ -1,4 +1,4 @@
-"""`vit-edge predict`: labels and scores for images. Needs no torch."""
+"""`vit-edge predict`: labels and scores for images, or maps as pictures. Needs no torch."""
 
 import json
 import sys
@@ -21,6 +21,7 @@ __all__ = ["predict"]
 @click.argument("images", nargs=-1, required=True, metavar="IMAGE|DIR|- ...")
 @click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="Classes to show an image.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for programs.")
+@click.option("--map-dir", default=".", metavar="DIR", help="Where a model that gives maps writes IMAGE.map.png.")
 @click.option("--no-check", is_flag=True, help="Skip the content hash and the golden check on load.")
 @runtime_options
 def predict(
@@ -28,11 +29,12 @@ def predict(
     images: tuple[str, ...],
     top: int,
     as_json: bool,
+    map_dir: str,
     no_check: bool,
     provider: tuple[str, ...],
     threads: int | None,
 ) -> int:
-    """Predict the classes of images with MODEL.
+    """Predict the classes of images with MODEL; the map of an image is written as a grey PNG.
 
     Folders are searched for images; "-" reads one image from standard input. An image that cannot be read is
     reported and the others go on; the exit code is then 1.
@@ -40,17 +42,42 @@ def predict(
     from vit_edge.runtime import Predictor
 
     predictor = Predictor(model, providers=provider or None, threads=threads, check=not no_check)
+    maps = _Maps(Path(map_dir))
     failed = 0
     for name, source in _sources(images):
         result, error = _one(predictor, source)
         failed += error is not None
+        record = _record(name, result, error, top, maps)
         if as_json:
-            click.echo(json.dumps(_record(name, result, error, top), ensure_ascii=False))
-        elif result is not None:
-            click.echo(_text(name, result, top))
+            click.echo(json.dumps(record, ensure_ascii=False))
+        elif error is None:
+            click.echo(_text(record))
         else:
             click.echo(f"vit-edge: error: {error}", err=True)
     return 1 if failed else 0
+
+
+class _Maps:
+    """Writes maps into one folder, never two under the same name."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._taken: set[str] = set()
+
+    def write(self, name: str, result: "Prediction") -> Path:
+        from vit_edge.runtime.errors import ConfigError
+        from vit_edge.runtime.maps import write_map
+
+        stem = "stdin" if name == "-" else Path(name).stem
+        names = (f"{stem}.map.png", *(f"{stem}-{i}.map.png" for i in range(2, len(self._taken) + 3)))
+        free = next(each for each in names if each not in self._taken)
+        self._taken.add(free)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"{self._folder}: cannot be made: {error.strerror}") from error
+        write_map(result.map, self._folder / free)
+        return self._folder / free
 
 
 def _sources(images: tuple[str, ...]) -> Iterator[tuple[str, Path | bytes]]:
@@ -75,13 +102,18 @@ def _one(predictor: "Predictor", source: Path | bytes) -> "tuple[Prediction | No
         return None, str(error)
 
 
-def _record(name: str, result: "Prediction | None", error: str | None, top: int) -> dict[str, Any]:
+def _record(name: str, result: "Prediction | None", error: str | None, top: int, maps: _Maps) -> dict[str, Any]:
     if result is None:
         return {"file": name, "error": error}
+    if result.kind == "map":
+        path = maps.write(name, result)
+        return {"file": name, "map": str(path), "min": float(result.map.min()), "max": float(result.map.max())}
     best = [{"index": label.index, "name": label.name, "score": label.score} for label in result.best(top)]
     return {"file": name, "top": best}
 
 
-def _text(name: str, result: "Prediction", top: int) -> str:
-    lines = [f"  {label.score:6.4f}  {label.name}" for label in result.best(top)]
-    return "\n".join([name, *lines])
+def _text(record: dict[str, Any]) -> str:
+    if "map" in record:
+        return f"{record['file']}\n  {record['map']}  {record['min']:.4g}..{record['max']:.4g}"
+    lines = [f"  {label['score']:6.4f}  {label['name']}" for label in record["top"]]
+    return "\n".join([record["file"], *lines])

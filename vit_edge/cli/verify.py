@@ -51,10 +51,13 @@ def _against_checkpoint(
     from vit_edge.checkpoints import LoadOptions, load_checkpoint
     from vit_edge.export import verify as run
     from vit_edge.runtime import onnxfile
+    from vit_edge.runtime.errors import ConfigError
     from vit_edge.runtime.images import find_images
     from vit_edge.runtime.manifest import read_manifest
 
     manifest = read_manifest(onnxfile.read(model))
+    if manifest.model.source_format == "onnx":
+        raise ConfigError(f"{model} was adopted from an .onnx file: it has no checkpoint; verify it without one")
     used = manifest.provenance.get("load_options")
     said = used if isinstance(used, dict) else {}
     known = LoadOptions(

@@ -1,0 +1,80 @@
+"""The first diverging tensor is found by its module's name."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from vit_edge.checkpoints import Checkpoint
+from vit_edge.export import ExportReport
+from vit_edge.export.divergence import INTERMEDIATE_TOLERANCE, first_divergence, named_deviations
+from vit_edge.export.model_file import save
+from vit_edge.export.parity import Reference
+
+
+def change(model: ir.Model, name: str, factor: float, index: tuple[int, ...] = ...) -> ir.Model:  # type: ignore[assignment]
+    """Multiply one number, or all, of one weight."""
+    weight = model.graph.initializers[name]
+    assert weight.const_value is not None
+    values = weight.const_value.numpy().copy()
+    values[index] *= factor
+    weight.const_value = ir.tensor(values, name=name)
+    return model
+
+
+def test_unchanged_file_has_none(report: ExportReport, checkpoint: Checkpoint, ref: Reference) -> None:
+    assert first_divergence(report.path, checkpoint.model, ref.images[:2]) is None
+
+
+def test_all_layers_are_compared(report: ExportReport, checkpoint: Checkpoint, ref: Reference) -> None:
+    found = named_deviations(report.path, checkpoint.model, ref.images[:1])
+    names = [each.tensor for each in found]
+    layers = ("norm1", "attn.q", "attn.k", "attn.v", "attn.proj", "norm2", "mlp.fc1", "mlp.act", "mlp.fc2")
+    assert [name for name in names if name.startswith("blocks.1.")] == [
+        name for name in names if name.startswith("blocks.1.")
+    ]
+    assert {f"blocks.{block}.{layer}" for block in range(2) for layer in layers} <= set(names)
+    assert all(each.max_abs < INTERMEDIATE_TOLERANCE / 5 for each in found)
+    assert all(each.largest > 0.1 for each in found)
+
+
+@pytest.mark.parametrize("layer", ["patch_embed.proj", "blocks.0.attn.q", "blocks.0.norm2", "blocks.1.mlp.fc2", "norm"])
+def test_changed_layer_is_named(
+    layer: str, traced: ir.Model, checkpoint: Checkpoint, ref: Reference, tmp_path: Path
+) -> None:
+    path = save(change(traced, f"{layer}.weight", 1.05), tmp_path / "changed.onnx")
+    found = first_divergence(path, checkpoint.model, ref.images[:1])
+    assert found is not None
+    assert found.tensor == layer
+    assert found.max_abs == pytest.approx(0.05, abs=0.05)
+    assert str(found).startswith(f"{layer} (max|Δ| ")
+
+
+def test_changed_head_leaves_the_named_tensors_equal(
+    traced: ir.Model, checkpoint: Checkpoint, ref: Reference, tmp_path: Path
+) -> None:
+    """Its tensor is the graph's output, which the parity check itself looks at."""
+    path = save(change(traced, "head.weight", 2.0), tmp_path / "changed.onnx")
+    assert first_divergence(path, checkpoint.model, ref.images[:1]) is None
+
+
+def test_other_shape_is_a_divergence(traced: ir.Model, checkpoint: Checkpoint, ref: Reference, tmp_path: Path) -> None:
+    """A tensor that bears a module's name and has another shape."""
+    node = next(node for node in traced.graph if node.name == "blocks.0.attn.proj/MatMul")
+    node.outputs[0].name, node.name = "blocks.0", "blocks.0"
+    by_name = {value.name: value for each in traced.graph for value in each.outputs}
+    assert by_name["blocks.0"].shape is not None
+    path = save(traced, tmp_path / "renamed.onnx")
+    model = checkpoint.model
+    found = first_divergence(path, model, ref.images[:1])
+    assert found is not None
+    assert found.tensor == "blocks.0"
+    assert np.isfinite(found.max_abs)
+
+
+def test_model_is_float32_again_afterwards(report: ExportReport, checkpoint: Checkpoint, ref: Reference) -> None:
+    before = {name: tensor.clone() for name, tensor in checkpoint.model.state_dict().items()}
+    first_divergence(report.path, checkpoint.model, ref.images[:1])
+    for name, tensor in checkpoint.model.state_dict().items():
+        assert tensor.equal(before[name])

@@ -1,0 +1,249 @@
+"""Swin Transformers under timm's names, and Microsoft's `.pth` files, whose names older timm versions share.
+
+Sources of the conventions: timm `models/swin_transformer.py` (SwinTransformer, checkpoint_filter_fn); Microsoft
+`models/swin_transformer.py`, where patch merging closes a stage instead of opening the next one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isqrt
+from typing import Any
+
+from torch import Tensor
+
+from vit_edge.checkpoints.errors import CheckpointError
+from vit_edge.checkpoints.fields import FLAG, INTEGER, NUMBER, OBJECT, PAIR, TEXT, TEXTS, Fields, Kind
+from vit_edge.checkpoints.plan import LoadOptions, Plan, block_count
+from vit_edge.checkpoints.reading import Source
+from vit_edge.checkpoints.rules import Copy, Rule, Shape, Split, copy
+from vit_edge.preprocessing import from_timm
+from vit_edge.presets_swin import SWIN_FAMILIES, swin_preset
+from vit_edge.runtime.errors import ConfigError
+from vit_edge.runtime.preprocess import Preprocess
+from vit_edge.swin_config import Size, SwinConfig
+from vit_edge.window_positions import resample_bias_table
+
+__all__ = ["INTEGERS", "ResampleTable", "file_windows", "interpret", "matches", "window_notes"]
+
+_TABLE = "attn.relative_position_bias_table"
+_BUFFERS = (r"layers\.\d+\.blocks\.\d+\.(attn\.relative_position_index|attn_mask)",)
+
+
+def _integers(value: object) -> tuple[int, ...] | None:
+    read = [INTEGER.read(item) for item in value] if isinstance(value, list | tuple) else []
+    return tuple(item for item in read if item is not None) if read and None not in read else None
+
+
+def _windows(value: object) -> int | tuple[int, ...] | tuple[Size, ...] | None:
+    if not isinstance(value, list | tuple):
+        return INTEGER.read(value)
+    pairs = [PAIR.read(item) for item in value if isinstance(item, list)]
+    return tuple(p for p in pairs if p) if value and len(pairs) == len(value) and all(pairs) else _integers(value)
+
+
+INTEGERS: Kind[tuple[int, ...]] = Kind("a list of whole numbers", _integers)
+_WINDOWS: Kind[Any] = Kind("a window side, two of one window, or one a stage", _windows)
+_INPUT_SIZE: Kind[Size] = Kind(
+    "[channels, height, width]",
+    lambda size: PAIR.read(size[1:]) if isinstance(size, list) and len(size) == 3 else None,
+)
+_UNDERSTOOD: dict[str, Kind[Any]] = {  # constructor arguments that decide the function
+    **dict.fromkeys(("img_size", "patch_size"), PAIR),
+    **dict.fromkeys(("in_chans", "num_classes", "embed_dim"), INTEGER),
+    **dict.fromkeys(("depths", "num_heads"), INTEGERS),
+    **dict.fromkeys(("qkv_bias", "patch_norm"), FLAG),
+    "mlp_ratio": NUMBER,
+    "window_size": _WINDOWS,
+}
+_ONLY: dict[str, Any] = {"global_pool": "avg", "head_dim": None, "always_partition": False, "ape": False}
+_TRAINING_ONLY = {
+    *("drop_rate", "proj_drop_rate", "attn_drop_rate", "drop_path_rate", "weight_init", "strict_img_size"),
+    "dynamic_img_size",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ResampleTable:
+    """A bias table of the window `old` for the window `new`."""
+
+    old: Size
+    new: Size
+
+    def source_shapes(self, targets: Sequence[Shape]) -> list[Shape]:
+        """The old window's offsets, and as many heads."""
+        return [((2 * self.old[0] - 1) * (2 * self.old[1] - 1), shape[1]) for shape in targets]
+
+    def apply(self, sources: Sequence[Tensor], targets: Sequence[Shape]) -> list[Tensor]:
+        """The resampled table."""
+        return [resample_bias_table(source, self.old, self.new) for source in sources]
+
+
+def matches(source: Source) -> bool:
+    """A timm config.json of a Swin, or tensors under timm's names for one."""
+    name = source.config.values.get("architecture")
+    return f"layers.0.blocks.0.{_TABLE}" in source.tensors or (isinstance(name, str) and name.startswith("swin_"))
+
+
+def interpret(source: Source, options: LoadOptions) -> Plan:
+    """Settle the architecture: the config's own arguments, else the named one's, else the shapes'."""
+    name = options.arch or source.config.get("architecture", TEXT)
+    preset, cfg = (swin_preset(name) if name else None) or ({}, {})
+    if options.arch and not preset:
+        raise ConfigError(f"unknown architecture {options.arch!r} for a Swin: known are {'; '.join(SWIN_FAMILIES)}")
+    own = _own_arguments(source.config.inner("model_args"))
+    pretrained = source.config.inner("pretrained_cfg").get("input_size", _INPUT_SIZE)
+    args = {**_from_shapes(source), **preset, **({"img_size": pretrained} if pretrained else {}), **own}
+    args["num_classes"] = source.config.get("num_classes", INTEGER, args["num_classes"])
+    config, assumed = _config(args, None)
+    tables = [f"layers.{i}.blocks.0.{_TABLE}" for i in range(len(config.depths))]
+    old = file_windows(source, tables, config, options)
+    if options.image_size:
+        config, assumed = _config(args, options.image_size)
+    preprocess, origin = _preprocess(source, config, cfg, name)
+    return Plan(
+        config=config,
+        rules=_rules(source, config, old),
+        format="timm",
+        name=name or source.path.stem,
+        ignored=_BUFFERS,
+        preprocess=preprocess,
+        preprocess_origin=origin,
+        labels=_labels(source),
+        notes=assumed + window_notes(config, old),
+    )
+
+
+def _own_arguments(given: Fields) -> dict[str, Any]:
+    """The constructor's arguments that config.json holds."""
+    odd = [name for name, value in _ONLY.items() if given.values.get(name, value) != value]
+    unknown = sorted(map(str, set(given.values) - set(_UNDERSTOOD) - set(_ONLY) - _TRAINING_ONLY)) + odd
+    if unknown:
+        raise CheckpointError(f"{given.where}: not covered: {', '.join(unknown)}")
+    values = {name: given.get(name, kind) for name, kind in _UNDERSTOOD.items()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _from_shapes(source: Source) -> dict[str, Any]:
+    """What the tensors themselves tell, in timm's argument names."""
+    names = list(source.tensors)
+    width, channels, *patch = source.shape("patch_embed.proj.weight", 4)
+    stages = range(block_count(names, "layers."))
+    tables = [source.shape(f"layers.{i}.blocks.0.{_TABLE}", 2) for i in stages]
+    return {
+        "embed_dim": width,
+        "in_chans": channels,
+        "patch_size": tuple(patch),
+        "depths": tuple(block_count(names, f"layers.{i}.blocks.") for i in stages),
+        "num_heads": tuple(heads for _, heads in tables),
+        "window_size": tuple((isqrt(rows) + 1) // 2 for rows, _ in tables),
+        "mlp_ratio": source.shape("layers.0.blocks.0.mlp.fc1.weight", 2)[0] / width,
+        "num_classes": source.shape(f"{_classifier(source)}.weight", 2)[0],
+        "qkv_bias": "layers.0.blocks.0.attn.qkv.bias" in names,
+        "patch_norm": "patch_embed.norm.weight" in names,
+    }
+
+
+def _classifier(source: Source) -> str:
+    name = next((name for name in ("head.fc", "head") if f"{name}.weight" in source.tensors), None)
+    if name is None:
+        raise CheckpointError(f"{source.path}: no classifier (head.weight): it is a backbone, not a classifier")
+    return name
+
+
+def _config(args: Mapping[str, Any], size: Size | None) -> tuple[SwinConfig, tuple[str, ...]]:
+    """The configuration at an image size, else at the one that is known, else at the usual one."""
+    stages = len(args["depths"])
+    windows = _per_stage(args["window_size"], stages)
+    usual = tuple(side * step * 2 ** (stages - 1) for side, step in zip(windows[-1], args["patch_size"], strict=True))
+    known = size or args.get("img_size")
+    note = f"image size: {usual[0]}x{usual[1]} is an assumption (its last stage is one window); --image-size settles it"
+    config = SwinConfig(
+        image_size=known or (usual[0], usual[1]),
+        patch_size=args["patch_size"],
+        channels=args["in_chans"],
+        width=args["embed_dim"],
+        depths=args["depths"],
+        heads=args["num_heads"],
+        window_size=windows,
+        mlp_ratio=args["mlp_ratio"],
+        classes=args["num_classes"],
+        qkv_bias=args["qkv_bias"],
+        patch_norm=args["patch_norm"],
+    )
+    return config, () if known else (note,)
+
+
+def _per_stage(window: int | tuple[int, ...] | tuple[Size, ...], stages: int) -> tuple[Size, ...]:
+    """timm's `window_size`: one side, the two sides of one window, or one window a stage."""
+    if isinstance(window, int):
+        return ((window, window),) * stages
+    if len(window) == 2 and isinstance(window[0], int) and isinstance(window[1], int):
+        return ((window[0], window[1]),) * stages
+    return tuple((side, side) if isinstance(side, int) else side for side in window)
+
+
+def file_windows(source: Source, tables: Sequence[str], config: SwinConfig, options: LoadOptions) -> list[Size]:
+    """The windows that the bias tables in the file are for, one a stage.
+
+    Raises:
+        CheckpointError: a table belongs to no window, or the user gives a number of heads, which the tables tell.
+    """
+    if options.heads is not None:
+        raise CheckpointError(f"{source.path}: a Swin's bias tables tell the heads of each stage: leave out --heads")
+    found = []
+    for name, stage in zip(tables, config.stages, strict=True):
+        rows = source.shape(name, 2)[0]
+        side = (isqrt(rows) + 1) // 2
+        declared = (2 * stage.window[0] - 1) * (2 * stage.window[1] - 1) == rows
+        if not declared and (2 * side - 1) ** 2 != rows:
+            raise CheckpointError(f"{source.path}: {name} has {rows} rows, which no window of this image size has")
+        found.append(stage.window if declared else (side, side))
+    return found
+
+
+def window_notes(config: SwinConfig, old: Sequence[Size]) -> tuple[str, ...]:
+    """A note for each stage whose table is resampled."""
+    return tuple(
+        f"stage {i}: bias tables resampled from windows of {a[0]}x{a[1]} to {b.window[0]}x{b.window[1]}"
+        for i, (a, b) in enumerate(zip(old, config.stages, strict=True))
+        if a != b.window
+    )
+
+
+def _rules(source: Source, config: SwinConfig, old: Sequence[Size]) -> list[Rule]:
+    made = copy("patch_embed.proj", "patch_embed.proj") + copy("patch_embed.norm", "patch_embed.norm")
+    made += copy("norm", "norm") + copy(_classifier(source), "head")
+    closes = int("layers.0.downsample.reduction.weight" in source.tensors)  # merging closes the stage before
+    for i, stage in enumerate(config.stages):
+        theirs, ours = f"layers.{i - closes}.downsample", f"layers.{i}.downsample"
+        made += copy(f"{theirs}.norm", f"{ours}.norm")
+        made.append(Rule((f"{theirs}.reduction.weight",), (f"{ours}.reduction.weight",), Copy()))
+        for j in range(config.depths[i]):
+            block = f"layers.{i}.blocks.{j}"
+            for part in ("weight", "bias"):
+                targets = tuple(f"{block}.attn.{layer}.{part}" for layer in "qkv")
+                made.append(Rule((f"{block}.attn.qkv.{part}",), targets, Split()))
+            for name in ("norm1", "attn.proj", "norm2", "mlp.fc1", "mlp.fc2"):
+                made += copy(f"{block}.{name}", f"{block}.{name}")
+            made.append(Rule((f"{block}.{_TABLE}",), (f"{block}.{_TABLE}",), ResampleTable(old[i], stage.window)))
+    return made
+
+
+def _preprocess(
+    source: Source, config: SwinConfig, preset_cfg: Mapping[str, Any], name: str | None
+) -> tuple[Preprocess | None, str]:
+    own = source.config.get("pretrained_cfg", OBJECT)
+    if own:
+        return from_timm(own, config.image_size), "the checkpoint's pretrained_cfg"
+    if preset_cfg and config.channels == 3:
+        return from_timm(preset_cfg, config.image_size), f"the preset of {name}"
+    return None, ""
+
+
+def _labels(source: Source) -> tuple[str, ...]:
+    for fields in (source.config, source.config.inner("pretrained_cfg")):
+        names = fields.get("label_names", TEXTS, ())
+        if names:
+            described = fields.inner("label_descriptions")
+            return tuple(described.get(name, TEXT, name) for name in names)
+    return ()
