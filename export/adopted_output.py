@@ -15,6 +15,7 @@ __all__ = ["OutputKind", "output_info"]
 Array32 = npt.NDArray[np.float32]
 OutputKind = Literal["logits", "probabilities", "features", "tokens", "map"]
 
+_LEAST_SPREAD = 1e-4  # of the largest output, as in `parity`
 _SUM = 1e-4  # how far a row of float32 probabilities may be from 1
 
 
@@ -33,8 +34,8 @@ def output_info(name: str, outputs: Array32, chosen: OutputKind | None, size: tu
     """
     if not np.isfinite(outputs).all():
         raise ExportError("the outputs are not finite")
-    if outputs.std(axis=0).max() <= 1e-6 * np.abs(outputs).max():
-        raise ExportError("the outputs do not depend on the image")
+    if outputs.std(axis=0).max() <= _LEAST_SPREAD * np.abs(outputs).max():
+        raise ExportError("the outputs hardly depend on the image, so that no comparison would prove anything")
     shape = outputs.shape[1:]
     kind = chosen or _kind(outputs, size)
     if kind == "map":

@@ -18,7 +18,7 @@ from vit_edge.runtime.session import ORT_ERRORS, one_line, open_session
 __all__ = ["batch_problem", "dynamic_batch"]
 
 _BATCHES = (1, 3)
-_MORE = 2  # images beyond the traced batch
+_MORE = 2  # images around those of the traced batch
 # Of the largest element of a float32 tensor: far above its noise, far below what another image's pixels change.
 _SAME = 1e-3
 _NAMED = 5  # nodes in a message
@@ -78,19 +78,12 @@ def dynamic_batch(
     problem = batch_problem(save(graph), ref, tolerance)
     if problem is None and declared is None:
         return graph, ()
-    repaired, repairs = graph, [f"input of fixed batch {declared}"] if declared is not None else []
+    repairs = [f"input of fixed batch {declared}"] if declared is not None else []
+    repaired = graph
     if problem is not None:
         images = ref.images[[i % len(ref.images) for i in range(traced + _MORE)]]
-        passes = (FixBatch(traced, images, max(_SAME, tolerance.max_abs)), RemoveUnusedNodesPass())
-        try:
-            repaired, _ = run_passes(graph.clone(), passes)
-        except PassError as error:
-            raise ExportError(f"the batch is not dynamic: {problem}; {error.__cause__ or error}") from error
-        repairs += [
-            f"{node_label(node)} {node.metadata_props[FIXED]}"
-            for node in repaired.graph
-            if FIXED in node.metadata_props
-        ]
+        repaired, nodes = _repair(graph, FixBatch(traced, images, max(_SAME, tolerance.max_abs)), problem)
+        repairs += nodes
     if not fix:
         more = f" and {len(repairs) - _NAMED} more" if len(repairs) > _NAMED else ""
         raise ExportError(
@@ -101,3 +94,17 @@ def dynamic_batch(
     if left is not None:
         raise ExportError(f"the batch is not dynamic, and --fix-batch did not repair it: {left}")
     return repaired, tuple(repairs)
+
+
+def _repair(graph: ir.Model, fix_batch: FixBatch, problem: str) -> tuple[ir.Model, list[str]]:
+    """A repaired copy, and what was repaired by node."""
+    try:
+        repaired, _ = run_passes(graph.clone(), (fix_batch, RemoveUnusedNodesPass()))
+    except PassError as error:
+        raise ExportError(f"the batch is not dynamic: {problem}; {error.__cause__ or error}") from error
+    nodes = [
+        f"{node_label(node)} {node.metadata_props[FIXED]}" for node in repaired.graph if FIXED in node.metadata_props
+    ]
+    if not nodes:
+        raise ExportError(f"the graph does not give what the file gives: {problem}; no size is baked in")
+    return repaired, nodes

@@ -51,7 +51,7 @@ def describe(
             assumptions=checkpoint.notes,
         ),
         input=InputInfo(name=INPUT_NAME, mode="float", preprocess=options.preprocess),
-        output=OutputInfo(name=str(graph.graph.outputs[0].name), kind=options.output, classes=config.classes),
+        output=OutputInfo(name=str(graph.graph.outputs[0].name), kind=options.output, classes=config.outputs),
         labels=options.labels,
         golden=_golden(checkpoint, options.preprocess, probabilities=options.output == "probabilities"),
         provenance=_provenance(checkpoint, options, graph, parity, passes),
@@ -64,7 +64,7 @@ def describe(
 def _golden(checkpoint: Checkpoint, spec: Preprocess, *, probabilities: bool) -> Golden:
     images = normalise(golden_images(_GOLDEN_COUNT, *spec.size, spec.channels), spec)
     double = copy.deepcopy(checkpoint.model).double()
-    outputs = run_model(double, images, probabilities=probabilities).astype(np.float32)
+    outputs = run_model(double, images, probabilities=probabilities).astype(np.float32).reshape(_GOLDEN_COUNT, -1)
     return Golden(
         set_id=GOLDEN_SET,
         count=_GOLDEN_COUNT,

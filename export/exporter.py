@@ -21,6 +21,8 @@ from vit_edge.export.passes import AppendSoftmax
 from vit_edge.export.pipeline import PREPARE, PassRecord, run_passes, simplification
 from vit_edge.export.traceable import traceable
 from vit_edge.export.tracing import trace
+from vit_edge.model import ViT
+from vit_edge.outputs import giving
 from vit_edge.runtime.golden import golden_images
 from vit_edge.runtime.images import decode
 from vit_edge.runtime.manifest import Manifest
@@ -72,14 +74,15 @@ def export(
         1.3e-06
     """
     options = settled(checkpoint, options or ExportOptions())
+    assert options.output is not None
+    checkpoint = dataclasses.replace(checkpoint, model=giving(checkpoint.model, options.output))
     output = Path(output)
     with staging_folder(output) as folder:
         progress("PyTorch reference in float32 and float64")
         images = _parity_images(options)
-        if checkpoint.heads_assumed and options.images:
-            checkpoint = dataclasses.replace(
-                checkpoint, notes=(*checkpoint.notes, settle_heads(checkpoint.model, images))
-            )
+        model = checkpoint.model
+        if checkpoint.heads_assumed and options.images and isinstance(model, ViT) and model.config.classes:
+            checkpoint = dataclasses.replace(checkpoint, notes=(*checkpoint.notes, settle_heads(model, images)))
         probabilities = options.output == "probabilities"
         ref = reference(checkpoint.model, images[: max(BATCHES)], probabilities=probabilities)
         progress(f"tracing at opset {options.opset}")

@@ -74,13 +74,8 @@ def staging_folder(output: Path) -> Iterator[Path]:
     Raises:
         ExportError: the output cannot be written there. It is raised before any work is done where that can be seen.
     """
-    if output.suffix != ".onnx":
-        raise ExportError(f"{output}: the output's name must end in .onnx")
-    if output.is_dir():
-        raise ExportError(f"{output}: is a folder, expected a file name")
-    if not output.parent.is_dir():
-        raise ExportError(f"{output.parent}: no such folder; create it first")
     try:
+        _check_place(output)
         with TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder:
             yield Path(folder)
             made = Path(folder) / output.name
@@ -90,3 +85,12 @@ def staging_folder(output: Path) -> Iterator[Path]:
             made.replace(output)
     except OSError as error:
         raise ExportError(f"{output}: cannot be written: {error.strerror or error}") from error
+
+
+def _check_place(output: Path) -> None:
+    if output.suffix != ".onnx":
+        raise ExportError(f"{output}: the output's name must end in .onnx")
+    if output.is_dir():
+        raise ExportError(f"{output}: is a folder, expected a file name")
+    if not output.parent.is_dir():
+        raise ExportError(f"{output.parent}: no such folder; create it first")

@@ -52,12 +52,14 @@ class Pair:
 
     @property
     def deviation(self) -> float:
-        """How far the first images of the large batch are from those of the small one, of the largest element."""
+        """How far the same images in the middle of the large batch are off, of the largest element."""
         if self.axis is None:
             return np.inf
-        first = self.large.take(range(self.small.shape[self.axis]), axis=self.axis).astype(np.float64)
+        size = self.small.shape[self.axis]
+        begin = (self.large.shape[self.axis] - size) // 2
+        same = self.large.take(range(begin, begin + size), axis=self.axis).astype(np.float64)
         largest = float(np.abs(self.small).max(initial=0))
-        return float(np.abs(first - self.small).max(initial=0)) / largest if largest else float(np.abs(first).max())
+        return float(np.abs(same - self.small).max(initial=0)) / (largest or 1.0)
 
 
 def node_label(node: ir.Node) -> str:
@@ -71,12 +73,13 @@ class Walk:
     Args:
         model: with one input; what is run is never changed by the walk.
         images: (n, C, height, width) float32, normalised, what the graph takes; n is the large batch.
-        small: the small batch.
+        small: the small batch, the images in the middle; n - small is even.
     """
 
     def __init__(self, model: ir.Model, images: npt.NDArray[np.float32], small: int) -> None:
         self.model, self.small, self.large = model, small, len(images)
-        self._values: dict[ir.Value, Pair] = {model.graph.inputs[0]: Pair(images[:small], images)}
+        begin = (self.large - small) // 2
+        self._values: dict[ir.Value, Pair] = {model.graph.inputs[0]: Pair(images[begin : begin + small], images)}
         self._uses = Counter(value for node in model.graph for value in _read(node))
         self._uses.update(model.graph.outputs)
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vit_edge.checkpoints import Checkpoint
-from vit_edge.checkpoints.plan import Output
 from vit_edge.export.traceable import ATTENTION_OPSET
 from vit_edge.export.tracing import OPSETS
+from vit_edge.outputs import OutputKind
 from vit_edge.runtime.errors import ConfigError
 from vit_edge.runtime.preprocess import Preprocess
 
@@ -22,7 +22,8 @@ class ExportOptions:
         preprocess: what the model was trained with; None takes the checkpoint's own.
         preprocess_origin: where it comes from, for the manifest.
         labels: one name a class; None takes the checkpoint's own.
-        output: None takes what the checkpoint's own model gives.
+        output: logits, probabilities, features (the pooled vector) or tokens (all of them); None takes what the
+            checkpoint's own model gives.
         opset: 23 and above have an attention operator; 17 to 22 run on older runtimes.
         images: real images for the parity gate, and for the test of an assumed number of heads.
     """
@@ -30,7 +31,7 @@ class ExportOptions:
     preprocess: Preprocess | None = None
     preprocess_origin: str = "given"
     labels: tuple[str, ...] | None = None
-    output: Output | None = None
+    output: OutputKind | None = None
     opset: int = ATTENTION_OPSET
     images: tuple[Path, ...] = ()
 
@@ -52,8 +53,13 @@ def settled(checkpoint: Checkpoint, options: ExportOptions) -> ExportOptions:
             f"preprocessing gives {preprocess.channels} x {preprocess.size}, the model takes "
             f"{config.channels} x {config.image_size}"
         )
+    output = options.output or checkpoint.output
     labels = checkpoint.labels if options.labels is None else options.labels
-    if labels and len(labels) != config.classes:
+    if output in ("features", "tokens"):
+        if options.labels:
+            raise ConfigError(f"labels do not go with {output}: there are no classes")
+        labels = ()
+    elif labels and len(labels) != config.classes:
         raise ConfigError(f"got {len(labels)} labels, the model has {config.classes} classes")
     origin = options.preprocess_origin if options.preprocess else checkpoint.preprocess_origin
     return dataclasses.replace(
@@ -61,5 +67,5 @@ def settled(checkpoint: Checkpoint, options: ExportOptions) -> ExportOptions:
         preprocess=preprocess,
         preprocess_origin=origin,
         labels=labels,
-        output=options.output or checkpoint.output,
+        output=output,
     )

@@ -48,6 +48,11 @@ class PassRecord:
     milliseconds: float
 
 
+def _one_line(error: Exception) -> str:
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
+    return text if isinstance(error, PassError | ir.passes.PassError) else f"{type(error).__name__}: {text}"
+
+
 def run_passes(model: ir.Model, passes: Sequence[ir.passes.PassBase]) -> tuple[ir.Model, list[PassRecord]]:
     """Apply passes in order.
 
@@ -63,9 +68,9 @@ def run_passes(model: ir.Model, passes: Sequence[ir.passes.PassBase]) -> tuple[i
         name, before, start = type(each).__name__, len(model.graph), time.perf_counter()
         try:
             result = each(model)
-        except (PassError, ir.passes.PassError, ir.passes.InvariantError) as error:
+        except Exception as error:  # passes of other packages raise what they like
             done = ", ".join(record.name for record in records) or "none"
-            raise PassError(f"pass {name} failed after {done}: {error}") from error
+            raise PassError(f"pass {name} failed after {done}: {_one_line(error)}") from error
         model = result.model
         took = 1000 * (time.perf_counter() - start)
         records.append(PassRecord(name, result.modified, before, len(model.graph), took))

@@ -1,5 +1,6 @@
 """Check a finished model file against the checkpoint it came from."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from vit_edge.checkpoints import Checkpoint
 from vit_edge.export.divergence import first_divergence
 from vit_edge.export.errors import ParityError
 from vit_edge.export.parity import BATCHES, check_parity, reference
+from vit_edge.outputs import giving
+from vit_edge.runtime.errors import ConfigError
 from vit_edge.runtime.golden import golden_images
 from vit_edge.runtime.images import decode
 from vit_edge.runtime.manifest import Manifest
@@ -47,6 +50,10 @@ def verify(
     real = [prepare(decode(image), spec) for image in images[: max(BATCHES)]]
     synthetic = normalise(golden_images(max(BATCHES) - len(real), *spec.size, spec.channels), spec)
     inputs = np.concatenate([np.stack(real), synthetic]) if real else synthetic
+    kind = manifest.output.kind
+    if kind == "map":
+        raise ConfigError(f"{path}: was adopted from an ONNX file, there is no checkpoint to compare it with")
+    checkpoint = dataclasses.replace(checkpoint, model=giving(checkpoint.model, kind))
     findings = [_architecture(manifest, checkpoint), _source(manifest, checkpoint)]
     if not findings[0].passed:  # its weights and tensors are others: comparing them would say nothing, or fail
         return findings

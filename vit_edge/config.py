@@ -14,7 +14,7 @@ Mlp = Literal["expand", "single", "swiglu"]
 NormAxes = Literal["width", "tokens_and_width"]
 NormPlace = Literal["pre", "post", "res_post"]
 Patches = Literal["tiles", "scanlines"]
-Pool = Literal["class", "mean", "class_and_mean", "map"]
+Pool = Literal["class", "mean", "class_and_mean", "map", "none"]
 Positions = Literal["learned", "learned_patches", "sincos", "none"]
 
 # What a hostile file may make us build; no published ViT comes near.
@@ -80,7 +80,9 @@ class ViTConfig:
     qkv_bias: bool = True
     attention_norm: bool = False  # a LayerNorm inside attention, in front of its projection (EVA-02)
     layer_scale: bool = False
-    pool: Pool = "class"  # "class_and_mean": side by side (DINOv2); "map": attention pooling (SigLIP)
+    pool: Pool = (
+        "class"  # "class_and_mean": side by side (DINOv2); "map": attention pooling (SigLIP); "none": all tokens
+    )
     final_norm: FinalNorm = "tokens"  # "pooled": after the pooling (timm's fc_norm)
 
     def __post_init__(self) -> None:
@@ -112,8 +114,10 @@ class ViTConfig:
 
         if self.rotary and (self.width // self.heads) % 4:
             raise ConfigError(f"rotary positions need heads of a width divisible by 4, got {self.head_width}")
-        if self.final_norm == "pooled" and self.pool == "class_and_mean":
-            raise ConfigError("a norm behind the pooling and pool 'class_and_mean' do not go together")
+        if self.final_norm == "pooled" and self.pool in ("class_and_mean", "none"):
+            raise ConfigError(f"a norm behind the pooling and pool {self.pool!r} do not go together")
+        if self.pool == "none" and self.classes:
+            raise ConfigError("pool 'none' gives tokens: it needs classes 0")
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -135,6 +139,13 @@ class ViTConfig:
     def tokens(self) -> int:
         """Length of the sequence the encoder sees."""
         return self.prefix_tokens + self.grid[0] * self.grid[1]
+
+    @property
+    def outputs(self) -> int:
+        """Numbers that the model gives for one image."""
+        if self.pool == "none":
+            return self.tokens * self.width
+        return self.classes or self.features
 
     @property
     def head_width(self) -> int:

@@ -48,6 +48,8 @@ class Pool(nn.Module):
             self.attention = AttentionPool(config)
 
     def forward(self, x: Tensor) -> Tensor:  # (B, N, D)
+        if self.kind == "none":
+            return x  # (B, N, D)
         if self.kind == "class":
             return x[:, 0]  # (B, D)
         if self.kind == "map":

@@ -136,7 +136,9 @@ FAMILIES: tuple[Family, ...] = (
         "vit_{tiny,small,base,large,huge}_patch{8,14,16,32}[_rpn]_{224,384}",
         rf"vit_(?P<size>tiny|small|medium|base|large|huge)_{_PATCH}(?P<rpn>_rpn)?_{_IMAGE}",
         _vit,
-        _names("vit_{size}_patch{patch}_{image}", size=("tiny", "small", "base", "large"), patch=(16, 32), image=(224, 384))
+        _names(
+            "vit_{size}_patch{patch}_{image}", size=("tiny", "small", "base", "large"), patch=(16, 32), image=(224, 384)
+        )
         + ("vit_small_patch8_224", "vit_base_patch8_224", "vit_huge_patch14_224", "vit_base_patch16_rpn_224"),
     ),
     Family(

@@ -158,11 +158,11 @@ class Swin(nn.Module):
         self.patch_embed = PatchEmbed(config)
         self.layers = nn.Sequential(*(Stage(config, i) for i in range(len(config.depths))))
         self.norm = nn.LayerNorm(config.widths[-1], eps=config.norm_eps)
-        self.head = nn.Linear(config.widths[-1], config.classes)
+        self.head = nn.Linear(config.widths[-1], config.classes) if config.classes else nn.Identity()
         self.apply(_initialise)
 
     def forward(self, images: Tensor) -> Tensor:
-        """(B, C, height, width) float32, normalised -> logits (B, classes)."""
+        """(B, C, height, width) float32, normalised -> logits (B, classes), or features (B, D)."""
         x = self.norm(self.layers(self.patch_embed(images)))  # (B, h, w, D)
         return self.head(x.mean(dim=(1, 2)))
 

@@ -13,7 +13,8 @@ Borders = Literal["timm", "huggingface"]
 Size = tuple[int, int]  # (height, width)
 
 # What a hostile file may make us build; no published Swin comes near.
-_LARGEST = {"channels": 1_024, "width": 4_096, "classes": 1 << 24}
+_LARGEST = {"channels": 1_024, "width": 4_096}
+_MAX_CLASSES = 1 << 24
 _MAX_STAGES = 8
 _MAX_SIDE = 16_384
 _MAX_MASK = 1 << 27  # numbers in the mask of one stage
@@ -57,7 +58,7 @@ class SwinConfig:
     heads: tuple[int, ...]  # of each stage
     window_size: tuple[Size, ...]  # of each stage; clipped to the feature map where that is smaller
     mlp_ratio: float = 4.0
-    classes: int = 1000
+    classes: int = 1000  # 0: no classifier, the model gives the pooled features
     qkv_bias: bool = True
     patch_norm: bool = True
     norm_eps: float = 1e-5
@@ -68,6 +69,8 @@ class SwinConfig:
         for name, largest in _LARGEST.items():
             if not 1 <= getattr(self, name) <= largest:
                 raise ConfigError(f"{name} must be 1..{largest}, got {str(getattr(self, name))[:80]}")
+        if not 0 <= self.classes <= _MAX_CLASSES:
+            raise ConfigError(f"classes must be 0..{_MAX_CLASSES}, got {str(self.classes)[:80]}")
         if not all(0 < eps < 1 for eps in (self.norm_eps, self.merge_eps)) or not 0 < self.mlp_ratio <= 64:
             raise ConfigError(f"norm_eps must be in 0..1 and mlp_ratio in 0..64, got {self.norm_eps}, {self.mlp_ratio}")
         self._check_stages()
@@ -98,6 +101,11 @@ class SwinConfig:
     def grid(self) -> Size:
         """Patches down and across."""
         return self.image_size[0] // self.patch_size[0], self.image_size[1] // self.patch_size[1]
+
+    @property
+    def outputs(self) -> int:
+        """Numbers that the model gives for one image."""
+        return self.classes or self.widths[-1]
 
     @property
     def widths(self) -> tuple[int, ...]:

@@ -21,13 +21,13 @@ FIXED = "vit_edge.fixed_batch"  # metadata of a repaired node: what was done, fo
 class FixBatch(ir.passes.InPlacePass):
     """Reshape(x, [8, 197, 192]), Resize, Expand and Tile to 8, 8 equal rows of a constant -> the same for any batch.
 
-    The graph is run node by node at the traced batch and at a larger one whose first images are the same. A node is
-    only changed where it fails or where its output does not grow as its input does; at the end, the first images must
-    come out as they did.
+    The graph is run node by node at the traced batch and at a larger one with the same images in its middle. A node is
+    only changed where it fails or where its output does not grow as its input does; at the end, these images must come
+    out as they did.
 
     Args:
         traced: the batch size that the graph runs at.
-        images: (n, C, height, width) float32, normalised, n larger than `traced`.
+        images: (n, C, height, width) float32, normalised, n = `traced` + 2.
         same: how far an image's tensors may move with its batch mates, of their largest element.
     """
 

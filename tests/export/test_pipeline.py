@@ -1,6 +1,7 @@
 """The runner of passes: records, a failing pass named with those before it, and the order of the pipeline."""
 
 import logging
+from collections.abc import Callable
 
 import onnx_ir as ir
 import pytest
@@ -41,7 +42,7 @@ class Failing(ir.passes.InPlacePass):
     [
         Failing(PassError("no luck")),
         Failing(ir.passes.PreconditionError("no luck"), before=True),
-        Failing(ValueError("no luck")),  # an onnx_ir pass wraps whatever is raised inside
+        Failing(ValueError("no luck")),  # what passes of other packages may raise
     ],
 )
 def test_failing_pass_is_named_with_those_before_it(failing: Failing) -> None:
@@ -77,7 +78,7 @@ def test_opset_is_lowered_last_and_only_where_needed() -> None:
     assert isinstance(longer[len(SIMPLIFY)], ConvertOpset)
 
 
-def test_each_pass_keeps_the_models_numbers(traced: ir.Model, ref: Reference, assert_same) -> None:  # type: ignore[no-untyped-def]
+def test_each_pass_keeps_the_models_numbers(traced: ir.Model, ref: Reference, assert_same: Callable[..., None]) -> None:
     """The small model after every pass: the same numbers, accepted by onnx's checker."""
     before = traced.clone()
     for each in SIMPLIFY:

@@ -12,30 +12,44 @@ from typing import Any
 
 from torch import Tensor
 
-from vit_edge.checkpoints import google, huggingface, native, timm, timm_eva, torchvision, tutorial
+from vit_edge.building import Config, Model, build
+from vit_edge.checkpoints import (
+    google,
+    huggingface,
+    native,
+    swin,
+    swin_huggingface,
+    timm,
+    timm_eva,
+    torchvision,
+    tutorial,
+)
 from vit_edge.checkpoints.architecture import with_architecture
 from vit_edge.checkpoints.errors import CheckpointError
 from vit_edge.checkpoints.native import save_checkpoint
-from vit_edge.checkpoints.plan import LoadOptions, Output, Plan
+from vit_edge.checkpoints.plan import LoadOptions, Plan
 from vit_edge.checkpoints.reading import read
 from vit_edge.checkpoints.rules import assemble, parameter_shapes
-from vit_edge.config import ViTConfig
-from vit_edge.model import ViT
+from vit_edge.hub import fetch, is_hub_id
+from vit_edge.outputs import OutputKind
 from vit_edge.positions import resample_positions
 from vit_edge.runtime.preprocess import Preprocess
+from vit_edge.swin_config import SwinConfig
 
 __all__ = ["FORMATS", "Checkpoint", "CheckpointError", "LoadOptions", "load_checkpoint", "save_checkpoint"]
 
 FORMATS: tuple[ModuleType, ...] = (
     native,
+    swin_huggingface,
     huggingface,
+    swin,
     timm_eva,
     timm,
     torchvision,
     google,
     tutorial,
 )
-_NAMES = "vit-edge, Hugging Face (ViT, DeiT), timm/DeiT/MAE, torchvision, Google .npz, the tutorial's MyViT"
+_NAMES = "vit-edge, Hugging Face, timm (and DeiT, MAE, DINOv2/v3, CLIP, SigLIP, EVA-02, Swin), torchvision, Google .npz"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +59,11 @@ class Checkpoint:
     `preprocess` is None where neither the file nor a named preset tells it. `notes` are assumptions to show.
     """
 
-    model: ViT
+    model: Model
     name: str
     format: str
     sha256: str
-    output: Output
+    output: OutputKind
     preprocess: Preprocess | None
     preprocess_origin: str
     labels: tuple[str, ...]
@@ -63,7 +77,8 @@ def load_checkpoint(path: str | Path, options: LoadOptions | None = None) -> Che
     """Load a checkpoint of any known source.
 
     Args:
-        path: a weight file (.safetensors, .pth/.bin, .npz) or a folder with one and its configs.
+        path: a weight file (.safetensors, .pth/.bin, .npz), a folder with one and its configs, or a Hub id
+            (`hf:owner/name`, see `vit_edge.hub`).
         options: what the user says about it.
 
     Raises:
@@ -71,6 +86,11 @@ def load_checkpoint(path: str | Path, options: LoadOptions | None = None) -> Che
         ConfigError: the options or the checkpoint's own config make no valid model.
     """
     options = options or LoadOptions()
+    if is_hub_id(str(path)):
+        fetched = fetch(str(path))
+        origin = {"repository": fetched.repository, "revision": fetched.revision}
+        loaded = load_checkpoint(fetched.path, options)
+        return dataclasses.replace(loaded, name=fetched.repository, about={**loaded.about, "hub": origin})
     source = read(Path(path))
     reader = next((module for module in FORMATS if module.matches(source)), None)
     if reader is None:
@@ -79,7 +99,7 @@ def load_checkpoint(path: str | Path, options: LoadOptions | None = None) -> Che
     plan: Plan = with_architecture(reader.interpret(source, options), source, options)
     state = assemble(plan.rules, source.tensors, parameter_shapes(plan.config), plan.ignored)
     config, state, notes = _at_size(plan.config, state, options.image_size)
-    model = ViT(config)
+    model = build(config)
     model.load_state_dict(state)
     labels, about_labels = _labels(plan)
     return Checkpoint(
@@ -87,7 +107,7 @@ def load_checkpoint(path: str | Path, options: LoadOptions | None = None) -> Che
         name=plan.name,
         format=plan.format,
         sha256=source.sha256,
-        output=plan.output,
+        output=plan.output if config.classes else "features",
         preprocess=plan.preprocess,
         preprocess_origin=plan.preprocess_origin,
         labels=labels,
@@ -107,11 +127,13 @@ def _labels(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _at_size(
-    config: ViTConfig, state: dict[str, Tensor], size: tuple[int, int] | None
-) -> tuple[ViTConfig, dict[str, Tensor], tuple[str, ...]]:
+    config: Config, state: dict[str, Tensor], size: tuple[int, int] | None
+) -> tuple[Config, dict[str, Tensor], tuple[str, ...]]:
     """The model at the image size that is asked for; its position table is resampled."""
     if size is None or size == config.image_size:
         return config, state, ()
+    if isinstance(config, SwinConfig):  # its reader has already made the windows fit the size
+        raise AssertionError(f"a Swin was planned for {config.image_size}, {size} was asked for")
     resized = dataclasses.replace(config, image_size=size)
     if config.norm_axes == "tokens_and_width":
         raise CheckpointError(f"this model's LayerNorm fixes the image size: {config.image_size}, got {size}")

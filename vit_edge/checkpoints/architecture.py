@@ -7,6 +7,7 @@ from vit_edge.checkpoints.fields import TEXT
 from vit_edge.checkpoints.plan import LoadOptions, Plan
 from vit_edge.checkpoints.reading import Source
 from vit_edge.checkpoints.timm_arguments import pair
+from vit_edge.config import ViTConfig
 from vit_edge.preprocessing import from_timm
 from vit_edge.presets import Preset, find_preset
 
@@ -34,9 +35,10 @@ def with_architecture(plan: Plan, source: Source, options: LoadOptions) -> Plan:
 
 def _check(plan: Plan, preset: Preset, source: Source, options: LoadOptions) -> None:
     config, args = plan.config, preset.args
+    depth = (args["depth"], config.depth) if isinstance(config, ViTConfig) else (args["depths"], config.depths)
     sizes = {  # name -> in the architecture, in the checkpoint
         "width": (args["embed_dim"], config.width),
-        "depth": (args["depth"], config.depth),
+        "depth": depth,
         "patch size": (pair(args["patch_size"]) if "patch_size" in args else config.patch_size, config.patch_size),
     }
     if options.heads is None:

@@ -4,17 +4,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isqrt
-from typing import Any, Literal
+from typing import Any
 
+from vit_edge.building import Config
 from vit_edge.checkpoints.errors import CheckpointError
 from vit_edge.checkpoints.reading import Source
 from vit_edge.checkpoints.rules import Rule
-from vit_edge.config import ViTConfig
+from vit_edge.outputs import OutputKind
 from vit_edge.runtime.preprocess import Preprocess
 
-__all__ = ["LoadOptions", "Output", "Plan", "block_count", "pick_heads", "pick_image_size", "stated_heads"]
+__all__ = ["LoadOptions", "Plan", "block_count", "pick_heads", "pick_image_size", "stated_heads"]
 
-Output = Literal["logits", "probabilities"]
 _USUAL_HEAD_WIDTH = 64
 
 
@@ -35,7 +35,7 @@ class Plan:
     assumptions and choices the user must see. `preprocess` is None where neither file nor preset tells it.
     """
 
-    config: ViTConfig
+    config: Config
     rules: Sequence[Rule]
     format: str
     name: str
@@ -43,7 +43,7 @@ class Plan:
     preprocess: Preprocess | None = None
     preprocess_origin: str = ""
     labels: tuple[str, ...] = ()
-    output: Output = "logits"
+    output: OutputKind = "logits"
     notes: tuple[str, ...] = ()
     heads_assumed: bool = False
     about: Mapping[str, Any] = field(default_factory=dict)

@@ -13,9 +13,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from vit_edge.building import Config, build
 from vit_edge.checkpoints.errors import CheckpointError
-from vit_edge.config import ViTConfig
-from vit_edge.model import ViT
 
 Shape = tuple[int, ...]
 
@@ -146,10 +145,10 @@ def copy(source: str, target: str) -> list[Rule]:
     return [Rule((f"{source}.{part}",), (f"{target}.{part}",), Copy()) for part in ("weight", "bias")]
 
 
-def parameter_shapes(config: ViTConfig) -> dict[str, Shape]:
+def parameter_shapes(config: Config) -> dict[str, Shape]:
     """The parameters a model has, without taking memory for them."""
     with torch.device("meta"):
-        return {name: tuple(tensor.shape) for name, tensor in ViT(config).state_dict().items()}
+        return {name: tuple(tensor.shape) for name, tensor in build(config).state_dict().items()}
 
 
 def assemble(

@@ -12,10 +12,12 @@ from typing import Any
 from torch import Tensor
 
 from vit_edge.checkpoints.errors import CheckpointError
-from vit_edge.checkpoints.fields import FLAG, INTEGER, NUMBER, OBJECT, PAIR, TEXT, TEXTS, Fields, Kind
-from vit_edge.checkpoints.plan import LoadOptions, Plan, block_count
+from vit_edge.checkpoints.fields import INTEGER, OBJECT, TEXT, TEXTS
+from vit_edge.checkpoints.plan import LoadOptions, Plan
 from vit_edge.checkpoints.reading import Source
 from vit_edge.checkpoints.rules import Copy, Rule, Shape, Split, copy
+from vit_edge.checkpoints.swin_arguments import TABLE, classifier, from_shapes, own_arguments, per_stage
+from vit_edge.checkpoints.timm_arguments import pretrained_size
 from vit_edge.preprocessing import from_timm
 from vit_edge.presets_swin import SWIN_FAMILIES, swin_preset
 from vit_edge.runtime.errors import ConfigError
@@ -23,43 +25,9 @@ from vit_edge.runtime.preprocess import Preprocess
 from vit_edge.swin_config import Size, SwinConfig
 from vit_edge.window_positions import resample_bias_table
 
-__all__ = ["INTEGERS", "ResampleTable", "file_windows", "interpret", "matches", "window_notes"]
+__all__ = ["ResampleTable", "file_windows", "interpret", "matches", "window_notes"]
 
-_TABLE = "attn.relative_position_bias_table"
 _BUFFERS = (r"layers\.\d+\.blocks\.\d+\.(attn\.relative_position_index|attn_mask)",)
-
-
-def _integers(value: object) -> tuple[int, ...] | None:
-    read = [INTEGER.read(item) for item in value] if isinstance(value, list | tuple) else []
-    return tuple(item for item in read if item is not None) if read and None not in read else None
-
-
-def _windows(value: object) -> int | tuple[int, ...] | tuple[Size, ...] | None:
-    if not isinstance(value, list | tuple):
-        return INTEGER.read(value)
-    pairs = [PAIR.read(item) for item in value if isinstance(item, list)]
-    return tuple(p for p in pairs if p) if value and len(pairs) == len(value) and all(pairs) else _integers(value)
-
-
-INTEGERS: Kind[tuple[int, ...]] = Kind("a list of whole numbers", _integers)
-_WINDOWS: Kind[Any] = Kind("a window side, two of one window, or one a stage", _windows)
-_INPUT_SIZE: Kind[Size] = Kind(
-    "[channels, height, width]",
-    lambda size: PAIR.read(size[1:]) if isinstance(size, list) and len(size) == 3 else None,
-)
-_UNDERSTOOD: dict[str, Kind[Any]] = {  # constructor arguments that decide the function
-    **dict.fromkeys(("img_size", "patch_size"), PAIR),
-    **dict.fromkeys(("in_chans", "num_classes", "embed_dim"), INTEGER),
-    **dict.fromkeys(("depths", "num_heads"), INTEGERS),
-    **dict.fromkeys(("qkv_bias", "patch_norm"), FLAG),
-    "mlp_ratio": NUMBER,
-    "window_size": _WINDOWS,
-}
-_ONLY: dict[str, Any] = {"global_pool": "avg", "head_dim": None, "always_partition": False, "ape": False}
-_TRAINING_ONLY = {
-    *("drop_rate", "proj_drop_rate", "attn_drop_rate", "drop_path_rate", "weight_init", "strict_img_size"),
-    "dynamic_img_size",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +49,7 @@ class ResampleTable:
 def matches(source: Source) -> bool:
     """A timm config.json of a Swin, or tensors under timm's names for one."""
     name = source.config.values.get("architecture")
-    return f"layers.0.blocks.0.{_TABLE}" in source.tensors or (isinstance(name, str) and name.startswith("swin_"))
+    return f"layers.0.blocks.0.{TABLE}" in source.tensors or (isinstance(name, str) and name.startswith("swin_"))
 
 
 def interpret(source: Source, options: LoadOptions) -> Plan:
@@ -90,12 +58,14 @@ def interpret(source: Source, options: LoadOptions) -> Plan:
     preset, cfg = (swin_preset(name) if name else None) or ({}, {})
     if options.arch and not preset:
         raise ConfigError(f"unknown architecture {options.arch!r} for a Swin: known are {'; '.join(SWIN_FAMILIES)}")
-    own = _own_arguments(source.config.inner("model_args"))
-    pretrained = source.config.inner("pretrained_cfg").get("input_size", _INPUT_SIZE)
-    args = {**_from_shapes(source), **preset, **({"img_size": pretrained} if pretrained else {}), **own}
+    own = own_arguments(source.config.inner("model_args"))
+    seen, pretrained = from_shapes(source), pretrained_size(source)
+    if options.arch and options.arch.split(".")[0] != source.config.get("architecture", TEXT, "").split(".")[0]:
+        _check_named(source, options.arch, preset, seen)
+    args = {**seen, **preset, **({"img_size": pretrained} if pretrained else {}), **own}
     args["num_classes"] = source.config.get("num_classes", INTEGER, args["num_classes"])
     config, assumed = _config(args, None)
-    tables = [f"layers.{i}.blocks.0.{_TABLE}" for i in range(len(config.depths))]
+    tables = [f"layers.{i}.blocks.0.{TABLE}" for i in range(len(config.depths))]
     old = file_windows(source, tables, config, options)
     if options.image_size:
         config, assumed = _config(args, options.image_size)
@@ -113,47 +83,21 @@ def interpret(source: Source, options: LoadOptions) -> Plan:
     )
 
 
-def _own_arguments(given: Fields) -> dict[str, Any]:
-    """The constructor's arguments that config.json holds."""
-    odd = [name for name, value in _ONLY.items() if given.values.get(name, value) != value]
-    unknown = sorted(map(str, set(given.values) - set(_UNDERSTOOD) - set(_ONLY) - _TRAINING_ONLY)) + odd
-    if unknown:
-        raise CheckpointError(f"{given.where}: not covered: {', '.join(unknown)}")
-    values = {name: given.get(name, kind) for name, kind in _UNDERSTOOD.items()}
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _from_shapes(source: Source) -> dict[str, Any]:
-    """What the tensors themselves tell, in timm's argument names."""
-    names = list(source.tensors)
-    width, channels, *patch = source.shape("patch_embed.proj.weight", 4)
-    stages = range(block_count(names, "layers."))
-    tables = [source.shape(f"layers.{i}.blocks.0.{_TABLE}", 2) for i in stages]
-    return {
-        "embed_dim": width,
-        "in_chans": channels,
-        "patch_size": tuple(patch),
-        "depths": tuple(block_count(names, f"layers.{i}.blocks.") for i in stages),
-        "num_heads": tuple(heads for _, heads in tables),
-        "window_size": tuple((isqrt(rows) + 1) // 2 for rows, _ in tables),
-        "mlp_ratio": source.shape("layers.0.blocks.0.mlp.fc1.weight", 2)[0] / width,
-        "num_classes": source.shape(f"{_classifier(source)}.weight", 2)[0],
-        "qkv_bias": "layers.0.blocks.0.attn.qkv.bias" in names,
-        "patch_norm": "patch_embed.norm.weight" in names,
-    }
-
-
-def _classifier(source: Source) -> str:
-    name = next((name for name in ("head.fc", "head") if f"{name}.weight" in source.tensors), None)
-    if name is None:
-        raise CheckpointError(f"{source.path}: no classifier (head.weight): it is a backbone, not a classifier")
-    return name
+def _check_named(source: Source, name: str, preset: Mapping[str, Any], seen: Mapping[str, Any]) -> None:
+    """Refuse another architecture than the one the user names."""
+    differing = [
+        f"{key} is {preset[key]} there, {seen[key]} here"
+        for key in ("embed_dim", "depths", "num_heads", "patch_size")
+        if preset[key] != seen[key]
+    ]
+    if differing:
+        raise CheckpointError(f"{source.path}: is no {name}: {'; '.join(differing)}; name the right --arch or none")
 
 
 def _config(args: Mapping[str, Any], size: Size | None) -> tuple[SwinConfig, tuple[str, ...]]:
     """The configuration at an image size, else at the one that is known, else at the usual one."""
     stages = len(args["depths"])
-    windows = _per_stage(args["window_size"], stages)
+    windows = per_stage(args["window_size"], stages)
     usual = tuple(side * step * 2 ** (stages - 1) for side, step in zip(windows[-1], args["patch_size"], strict=True))
     known = size or args.get("img_size")
     note = f"image size: {usual[0]}x{usual[1]} is an assumption (its last stage is one window); --image-size settles it"
@@ -171,15 +115,6 @@ def _config(args: Mapping[str, Any], size: Size | None) -> tuple[SwinConfig, tup
         patch_norm=args["patch_norm"],
     )
     return config, () if known else (note,)
-
-
-def _per_stage(window: int | tuple[int, ...] | tuple[Size, ...], stages: int) -> tuple[Size, ...]:
-    """timm's `window_size`: one side, the two sides of one window, or one window a stage."""
-    if isinstance(window, int):
-        return ((window, window),) * stages
-    if len(window) == 2 and isinstance(window[0], int) and isinstance(window[1], int):
-        return ((window[0], window[1]),) * stages
-    return tuple((side, side) if isinstance(side, int) else side for side in window)
 
 
 def file_windows(source: Source, tables: Sequence[str], config: SwinConfig, options: LoadOptions) -> list[Size]:
@@ -212,7 +147,7 @@ def window_notes(config: SwinConfig, old: Sequence[Size]) -> tuple[str, ...]:
 
 def _rules(source: Source, config: SwinConfig, old: Sequence[Size]) -> list[Rule]:
     made = copy("patch_embed.proj", "patch_embed.proj") + copy("patch_embed.norm", "patch_embed.norm")
-    made += copy("norm", "norm") + copy(_classifier(source), "head")
+    made += copy("norm", "norm") + copy(classifier(source) or "head", "head")
     closes = int("layers.0.downsample.reduction.weight" in source.tensors)  # merging closes the stage before
     for i, stage in enumerate(config.stages):
         theirs, ours = f"layers.{i - closes}.downsample", f"layers.{i}.downsample"
@@ -225,7 +160,7 @@ def _rules(source: Source, config: SwinConfig, old: Sequence[Size]) -> list[Rule
                 made.append(Rule((f"{block}.attn.qkv.{part}",), targets, Split()))
             for name in ("norm1", "attn.proj", "norm2", "mlp.fc1", "mlp.fc2"):
                 made += copy(f"{block}.{name}", f"{block}.{name}")
-            made.append(Rule((f"{block}.{_TABLE}",), (f"{block}.{_TABLE}",), ResampleTable(old[i], stage.window)))
+            made.append(Rule((f"{block}.{TABLE}",), (f"{block}.{TABLE}",), ResampleTable(old[i], stage.window)))
     return made
 
 

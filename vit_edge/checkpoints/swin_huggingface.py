@@ -5,7 +5,8 @@ from vit_edge.checkpoints.fields import FLAG, INTEGER, NUMBER, PAIR, TEXT, TEXTS
 from vit_edge.checkpoints.plan import LoadOptions, Plan
 from vit_edge.checkpoints.reading import Source
 from vit_edge.checkpoints.rules import Copy, Rule, copy
-from vit_edge.checkpoints.swin import INTEGERS, ResampleTable, file_windows, window_notes
+from vit_edge.checkpoints.swin import ResampleTable, file_windows, window_notes
+from vit_edge.checkpoints.swin_arguments import INTEGERS
 from vit_edge.preprocessing import from_huggingface
 from vit_edge.swin_config import Size, SwinConfig
 

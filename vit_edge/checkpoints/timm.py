@@ -23,7 +23,12 @@ __all__ = ["head_rules", "interpret", "labels", "matches", "mlp_rules", "preproc
 
 _DECISIVE = {"res_post_norm", "rope_rotate_half", "norm_eps", "act_layer"}  # do not show in the weights
 _POOLS: Mapping[str, Pool] = {"token": "class", "avg": "mean", "map": "map"}
-_ACTIVATIONS: Mapping[str, Activation] = {name: name for name in ("gelu", "gelu_tanh", "quick_gelu", "relu")}  # type: ignore[misc]
+_ACTIVATIONS: Mapping[str, Activation] = {
+    "gelu": "gelu",
+    "gelu_tanh": "gelu_tanh",
+    "quick_gelu": "quick_gelu",
+    "relu": "relu",
+}
 
 
 def matches(source: Source) -> bool:

@@ -22,7 +22,11 @@ _UNDERSTOOD: dict[str, Kind[Any]] = {  # arguments that decide the function
     **dict.fromkeys(("use_rot_pos_emb", "use_abs_pos_emb", "use_post_norm", "rope_rotate_half"), FLAG),
     **dict.fromkeys(("global_pool", "act_layer", "norm_layer", "mlp_layer", "rope_type"), TEXT),
 }
-_NULL_HAS_MEANING = {"init_values", "fc_norm", "use_fc_norm"}  # no LayerScale; a norm behind the pool where it is a mean
+_NULL_HAS_MEANING = {
+    "init_values",
+    "fc_norm",
+    "use_fc_norm",
+}  # no LayerScale; a norm behind the pool where it is a mean
 _TRAINING_ONLY = {
     *("drop_rate", "pos_drop_rate", "patch_drop_rate", "proj_drop_rate", "attn_drop_rate", "drop_path_rate"),
     *("weight_init", "fix_init", "dynamic_img_size", "dynamic_img_pad", "strict_img_size", "head_init_scale"),

@@ -39,7 +39,9 @@ def interpret(source: Source, options: LoadOptions) -> Plan:
     """Rotary positions do not show in the weights: a config or a named architecture has to tell."""
     args, preset, notes = settled_arguments(source, options, {"global_pool": "avg"})
     if preset is None:
-        raise CheckpointError(f"{source.path}: EVA-02 or DINOv3 weights do not tell their rotary positions: give --arch")
+        raise CheckpointError(
+            f"{source.path}: EVA-02 or DINOv3 weights do not tell their rotary positions: give --arch"
+        )
     heads, assumed, heads_notes = pick_heads(args["embed_dim"], args.get("num_heads"), options)
     config = _config(source, args, heads, options)
     preprocess, origin = preprocessing(source, config, options, preset)
@@ -126,7 +128,7 @@ class SplitHalves:
         return [self._halves(part) if turn else part for part, turn in zip(parts, self.turned, strict=True)]
 
     def _halves(self, part: Tensor) -> Tensor:
-        pairs = part.unflatten(0, (self.heads, -1, 2))  # (H, K / 2, 2, ...)
+        pairs: Tensor = part.unflatten(0, (self.heads, -1, 2))  # (H, K / 2, 2, ...)
         return pairs.transpose(1, 2).flatten(0, 2)
 
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vit_edge.cli.console import human_bytes, notice, steps
-from vit_edge.cli.options import checkpoint_options, image_size
+from vit_edge.cli.options import checkpoint_options, image_size, list_architectures
 
 if TYPE_CHECKING:
+    from vit_edge.building import Config
     from vit_edge.checkpoints import Checkpoint
     from vit_edge.export import ExportOptions, ExportReport
 
@@ -19,7 +20,7 @@ STEPS = 6  # that `vit_edge.export.export` announces
 
 @click.command(short_help="Checkpoint to verified .onnx.")
 @click.argument("checkpoint")
-@click.option("-o", "--output", required=True, metavar="OUT.onnx", help="The file to write.")
+@click.option("-o", "output", required=True, metavar="OUT.onnx", help="The file to write.")
 @checkpoint_options
 @click.option("--image-size", callback=image_size, metavar="N|HxW", help="Another resolution: positions are resampled.")
 @click.option("--labels", metavar="FILE", help="Class names: one a line, or JSON.")
@@ -28,11 +29,24 @@ STEPS = 6  # that `vit_edge.export.export` announces
     metavar="NAME|FILE",
     help="imagenet, half (mean = std = 0.5), clip, unit (0..1), a preprocessor_config.json or a timm config.json.",
 )
-@click.option("--output-kind", type=click.Choice(["logits", "probabilities"]), help="Default: as the model's own.")
+@click.option(
+    "--output",
+    "kind",
+    type=click.Choice(["logits", "probabilities", "features", "tokens"]),
+    help="features: the pooled vector; tokens: all of them. Default: as the model's own.",
+)
 @click.option("--opset", type=int, default=23, show_default=True, help="17 to 22 suit older runtimes.")
 @click.option("--images", metavar="DIR", help="Real images for the parity check and the test of assumed heads.")
+@click.option(
+    "--list-archs",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=list_architectures,
+    help="Show the named architectures.",
+)
 def export(checkpoint: str, output: str, **options: Any) -> None:
-    """Export CHECKPOINT, a file or a folder, to one ONNX file.
+    """Export CHECKPOINT, a file, a folder or hf:owner/name, to one ONNX file.
 
     Reads timm, Hugging Face, torchvision, DeiT, MAE, Google .npz and vit-edge checkpoints. Parity with PyTorch is
     checked after every stage; when it fails, nothing is written.
@@ -68,10 +82,16 @@ def _load(
         preprocess=resolve(preprocess, config.image_size, config.channels) if preprocess else None,
         preprocess_origin=f"--preprocess {Path(preprocess).name}" if preprocess else "",
         labels=read_labels(labels, config.classes) if labels else None,
-        output=options["output_kind"],
+        output=options["kind"],
         opset=options["opset"],
         images=tuple(find_images(Path(images))) if images else (),
     )
+
+
+def _heads(config: "Config") -> str:
+    if isinstance(config.heads, int):
+        return f"{config.heads} of width {config.width // config.heads}"
+    return ", ".join(map(str, config.heads)) + " in the stages"
 
 
 def show_report(report: "ExportReport", loaded: "Checkpoint") -> None:
@@ -86,10 +106,12 @@ def show_report(report: "ExportReport", loaded: "Checkpoint") -> None:
         notice(f"preprocessing is {origin}: give --preprocess if the model was trained with another one")
     size = f"{config.image_size[0]}x{config.image_size[1]}"
     click.echo(f"model        {loaded.name} ({loaded.format}): {manifest.model.parameters:,} parameters, {size}")
-    click.echo(f"heads        {config.heads} of width {config.head_width}")
+    click.echo(f"heads        {_heads(config)}")
     click.echo(f"preprocess   {describe(manifest.input.preprocess)}")
     click.echo(f"             from {origin}")
-    click.echo(f"labels       {len(manifest.labels) or 'none: classes will be numbers (--labels FILE)'}")
+    if manifest.output.kind in ("logits", "probabilities"):
+        click.echo(f"labels       {len(manifest.labels) or 'none: classes will be numbers (--labels FILE)'}")
+    click.echo(f"output       {manifest.output.kind}, {manifest.output.classes:,} numbers an image")
     for stage in report.parity:
         click.echo(f"parity       {stage}")
     nbytes = report.path.stat().st_size + (manifest.external_data.bytes if manifest.external_data else 0)

@@ -1,12 +1,12 @@
 """Option types and option groups that several commands take."""
 
 import re
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import click
 
-__all__ = ["checkpoint_options", "image_size", "runtime_options"]
+__all__ = ["checkpoint_options", "image_size", "list_architectures", "runtime_options"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -20,6 +20,30 @@ def image_size(context: click.Context, parameter: click.Parameter, value: str | 
         raise click.BadParameter(f"{value!r} is neither N nor HxW")
     height = int(match[1])
     return height, int(match[2]) if match[2] else height
+
+
+def list_architectures(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    """Print every named architecture with the preprocessing of its preset, and stop."""
+    if not value or context.resilient_parsing:
+        return
+    from vit_edge.presets import families, find_preset, names
+
+    click.echo("Families (other sizes of the same pattern work too):")
+    for family in families():
+        click.echo(f"  {family}")
+    click.echo("\nPublished models, and what their images are preprocessed with:")
+    for name in names():
+        click.echo(f"  {name:<40} {_in_short(find_preset(name).pretrained_cfg)}")
+    context.exit()
+
+
+def _in_short(cfg: Mapping[str, Any]) -> str:
+    """A preset's preprocessing in half a line."""
+    if not cfg:
+        return "give --preprocess"
+    size = "x".join(str(side) for side in cfg["input_size"][1:])
+    mean = " ".join(f"{value:.3g}" for value in cfg["mean"])
+    return f"{size} {cfg['interpolation']} {cfg['crop_pct']}, mean {mean}"
 
 
 def checkpoint_options(command: F) -> F:

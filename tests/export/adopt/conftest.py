@@ -69,11 +69,11 @@ def legacy_export(tmp_path_factory: pytest.TempPathFactory) -> LegacyExport:
         if not path.exists():
             torch.manual_seed(0)
             axes = {"dynamic_axes": {"x": {0: "n"}, "y": {0: "n"}}} if dynamic else {}
-            example = (torch.randn(batch, 3, SIZE, SIZE),)
+            model, example = ForeignViT(baked).eval(), (torch.randn(batch, 3, SIZE, SIZE),)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 torch.onnx.export(
-                    ForeignViT(baked).eval(), example, path, dynamo=False, opset_version=opset,
+                    model, example, path, dynamo=False, opset_version=opset,
                     input_names=["x"], output_names=["y"], **axes,
                 )  # fmt: skip
         return path

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 
 from vit_edge.export.adoption import AdoptReport
@@ -84,24 +85,29 @@ def test_a_fixed_input_alone_is_named(write_text: WriteText, run_adopt: Adopt):
 def test_a_wrong_repair_is_caught(
     legacy_export: LegacyExport, run_adopt: Adopt, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    """The canary: the pass's own last look is off, and one of its shapes is wrong."""
-    monkeypatch.setattr("vit_edge.export.passes.fix_batch.batch_axis", lambda *_: 1)
-    with pytest.raises(ExportError, match="not dynamic"):
-        run_adopt(legacy_export("repeat", batch=1), fix_batch=True)
+    """The canary: once the pass sees it itself, once it is fooled behind its own last look."""
+    source = legacy_export("repeat", batch=1)
+    with monkeypatch.context() as patch:
+        patch.setattr("vit_edge.export.passes.fix_batch.batch_axis", lambda *_: 1)
+        with pytest.raises(ExportError, match="the batch is not dynamic"):
+            run_adopt(source, fix_batch=True)
+    real = FixBatch.call
 
-    def no_repair(self: FixBatch, model: object) -> object:
-        from onnx_ir.passes import PassResult
+    def wrong_call(self: FixBatch, model: ir.Model) -> ir.passes.PassResult:
+        result = real(self, model)
+        node = next(each for each in model.graph if each.name == "/attn/Reshape_1")
+        assert node.inputs[1] is not None
+        node.inputs[1].const_value = ir.tensor(np.array([17, -1, 32], np.int64))
+        return result
 
-        return PassResult(model, modified=True)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(FixBatch, "call", no_repair)
+    monkeypatch.setattr(FixBatch, "call", wrong_call)
     with pytest.raises(ExportError, match="--fix-batch did not repair it"):
-        run_adopt(legacy_export("repeat", batch=1), fix_batch=True)
+        run_adopt(source, fix_batch=True)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_graph_that_mixes_batch_mates_is_refused(write_text: WriteText, run_adopt: Adopt, tmp_path: Path):
-    """The canary: the mean over the batch is taken off."""
+    """The canary: half the mean over the batch is taken off."""
     source = write_text(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[N,3,8,8] x) => (float[N,4] y) <float[192,4] w = {%s}> {
@@ -114,7 +120,7 @@ def test_a_graph_that_mixes_batch_mates_is_refused(write_text: WriteText, run_ad
         % WEIGHTS
     )
     for fix in (False, True):
-        with pytest.raises(ExportError, match=r"change by .* at batch 3; images of a batch are mixed.*Sub"):
+        with pytest.raises(ExportError, match=r"change by .* at batch 3; images of a batch are mixed.*ReduceMean"):
             run_adopt(source, fix_batch=fix)
     assert list(tmp_path.iterdir()) == [source]
 
@@ -127,7 +133,7 @@ def test_nhwc_and_bytes_are_adapted_exactly(write_text: WriteText, run_adopt: Ad
     for text in (NHWC_BYTES, NCHW_BYTES):
         report = run_adopt(write_text(text, "bytes.onnx"), preset="imagenet")
         assert report.manifest.input.preprocess.std == (1 / 255,) * 3
-        assert report.manifest.golden.outputs == pytest.approx(reference, rel=1e-5)
+        np.testing.assert_allclose(report.manifest.golden.outputs, reference, rtol=1e-4)
         assert read(report.path).op_counts["Cast"] >= 1
 
 
@@ -174,7 +180,7 @@ def test_class_names_come_from_the_files_metadata(write_text: WriteText, run_ado
     assert report.manifest.labels == ("ant", "bee", "cat", "d'or")
     assert run_adopt(source, labels=lambda count: tuple("abcd"[:count])).manifest.labels == ("a", "b", "c", "d")
     with pytest.raises(ExportError, match="is a vit-edge model file already"):
-        run_adopt(report.path)
+        run_adopt(report.path.rename(source.with_name("other.onnx")))
 
 
 def test_a_map_is_adopted_and_predicted(write_text: WriteText, run_adopt: Adopt):
@@ -236,7 +242,7 @@ def test_one_changed_weight_fails_parity(
         return path
 
     monkeypatch.setattr(module, "save", save_changed)
-    with pytest.raises((ParityError, ExportError), match="foreign file's|change by"):
+    with pytest.raises((ParityError, ExportError), match="foreign file's|outputs change by .* at batch 1"):
         run_adopt(legacy_export())
 
 
