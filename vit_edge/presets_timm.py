@@ -112,7 +112,10 @@ def _torchvision(match: re.Match[str]) -> tuple[Arguments, Arguments]:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """`describe` is for people; `pattern` matches whole names; `arguments` gives timm's arguments and pretrained_cfg."""
+    """Architectures whose names have one pattern.
+
+    `describe` is for people; `pattern` matches whole names; `arguments` gives timm's arguments and pretrained_cfg.
+    """
 
     describe: str
     pattern: str
@@ -136,24 +139,30 @@ FAMILIES: tuple[Family, ...] = (
         "vit_{tiny,small,base,large,huge}_patch{8,14,16,32}[_rpn]_{224,384}",
         rf"vit_(?P<size>tiny|small|medium|base|large|huge)_{_PATCH}(?P<rpn>_rpn)?_{_IMAGE}",
         _vit,
-        _names(
-            "vit_{size}_patch{patch}_{image}", size=("tiny", "small", "base", "large"), patch=(16, 32), image=(224, 384)
-        )
-        + ("vit_small_patch8_224", "vit_base_patch8_224", "vit_huge_patch14_224", "vit_base_patch16_rpn_224"),
+        (
+            *_names("vit_{size}_patch16_{image}", size=("tiny", "small", "base", "large"), image=(224, 384)),
+            *_names("vit_{size}_patch32_{image}", size=("small", "base", "large"), image=(224, 384)),
+            *("vit_small_patch8_224", "vit_base_patch8_224", "vit_huge_patch14_224", "vit_base_patch16_rpn_224"),
+        ),
     ),
     Family(
         "deit_{tiny,small,base}[_distilled]_patch16_{224,384}",
         rf"deit_(?P<size>tiny|small|base)(?P<distilled>_distilled)?_{_PATCH}_{_IMAGE}",
         _deit,
-        _names("deit_{size}{kind}_patch16_224", size=("tiny", "small", "base"), kind=("", "_distilled"))
-        + ("deit_base_patch16_384", "deit_base_distilled_patch16_384"),
+        (
+            *_names("deit_{size}{kind}_patch16_224", size=("tiny", "small", "base"), kind=("", "_distilled")),
+            *_names("deit_base{kind}_patch16_384", kind=("", "_distilled")),
+        ),
     ),
     Family(
         "deit3_{small,medium,base,large,huge}_patch{14,16}_{224,384}",
         rf"deit3_(?P<size>small|medium|base|large|huge)_{_PATCH}_{_IMAGE}",
         _deit3,
-        (*_names("deit3_{size}_patch16_224", size=("small", "medium", "base", "large")), "deit3_huge_patch14_224")
-        + _names("deit3_{size}_patch16_384", size=("small", "base", "large")),
+        (
+            *_names("deit3_{size}_patch16_224", size=("small", "medium", "base", "large")),
+            "deit3_huge_patch14_224",
+            *_names("deit3_{size}_patch16_384", size=("small", "base", "large")),
+        ),
     ),
     Family(
         "vit_{small,base,large,giant}_patch14[_reg4]_dinov2",

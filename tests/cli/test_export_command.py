@@ -96,9 +96,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_input_is_one_line_and_writes_nothing(
-    case: str, checkpoint: Path, tmp_path: Path, fails: Fails
-) -> None:
+def test_wrong_input_is_one_line_and_writes_nothing(case: str, checkpoint: Path, tmp_path: Path, fails: Fails) -> None:
     arguments, expected = _wrong_inputs(checkpoint, tmp_path)[case]
     before = sorted(tmp_path.iterdir())
     assert expected in fails("export", *arguments)

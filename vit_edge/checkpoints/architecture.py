@@ -36,7 +36,7 @@ def with_architecture(plan: Plan, source: Source, options: LoadOptions) -> Plan:
 def _check(plan: Plan, preset: Preset, source: Source, options: LoadOptions) -> None:
     config, args = plan.config, preset.args
     depth = (args["depth"], config.depth) if isinstance(config, ViTConfig) else (args["depths"], config.depths)
-    sizes = {  # name -> in the architecture, in the checkpoint
+    sizes: dict[str, tuple[object, object]] = {  # name -> in the architecture, in the checkpoint
         "width": (args["embed_dim"], config.width),
         "depth": depth,
         "patch size": (pair(args["patch_size"]) if "patch_size" in args else config.patch_size, config.patch_size),
