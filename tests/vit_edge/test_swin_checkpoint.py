@@ -8,29 +8,19 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from vit_edge.checkpoints import swin, swin_huggingface
-from vit_edge.checkpoints.errors import CheckpointError
-from vit_edge.checkpoints.plan import LoadOptions
-from vit_edge.checkpoints.reading import read
-from vit_edge.checkpoints.rules import assemble
+from vit_edge.checkpoints import CheckpointError, LoadOptions, load_checkpoint
 from vit_edge.runtime.errors import ConfigError
-from vit_edge.swin import Swin
 
 TABLE = "attn.relative_position_bias_table"
 
 
 @pytest.fixture
 def load():
-    """Read a checkpoint; gives the model and the plan."""
+    """Load a checkpoint; gives the model and everything its file tells."""
 
     def make(path, **options):
-        source = read(path)
-        reader = next(module for module in (swin_huggingface, swin) if module.matches(source))
-        plan = reader.interpret(source, LoadOptions(**options))
-        model = Swin(plan.config)
-        shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-        model.load_state_dict(assemble(plan.rules, source.tensors, shapes, plan.ignored))
-        return model.eval().requires_grad_(False), plan
+        checkpoint = load_checkpoint(path, LoadOptions(**options))
+        return checkpoint.model, checkpoint
 
     return make
 
@@ -54,13 +44,13 @@ def folder(peer, tmp_path):
 
 def test_timms_folder_gives_timms_outputs_with_no_option(peer, load):
     fixture = peer("timm_swin")
-    model, plan = load(fixture.folder)
+    model, checkpoint = load(fixture.folder)
     assert fixture.expected.std() > 0.1
     assert fixture.error(model) < 1e-5
-    assert plan.notes == ()
-    assert plan.preprocess.size == (64, 64)
-    assert plan.preprocess.mean == (0.5, 0.5, 0.5)
-    assert not plan.heads_assumed
+    assert checkpoint.notes == ()
+    assert checkpoint.preprocess.size == (64, 64)
+    assert checkpoint.preprocess.mean == (0.5, 0.5, 0.5)
+    assert not checkpoint.heads_assumed
 
 
 @pytest.mark.parametrize("harm", ["no mask", "heads swapped", "q and k swapped", "merging order"])
@@ -84,17 +74,17 @@ def test_another_image_size_gives_timms_outputs(shared, peer, load):
     with np.load(shared / "data" / "resize_expected.npz") as arrays:
         expected = arrays["timm_swin/96x96"]
     images = np.random.default_rng(0).standard_normal((2, 3, 96, 96)).astype(np.float32)
-    model, plan = load(peer("timm_swin").folder, image_size=(96, 96))
+    model, checkpoint = load(peer("timm_swin").folder, image_size=(96, 96))
     outputs = model(torch.from_numpy(images)).numpy()
     assert expected.std() > 0.1
     assert np.abs(outputs - expected).max() / np.abs(expected).max() < 1e-5
-    assert plan.preprocess.size == (96, 96)
+    assert checkpoint.preprocess.size == (96, 96)
 
 
 def test_tables_are_resampled_where_the_window_no_longer_fits(peer, load):
-    model, plan = load(peer("timm_swin").folder, image_size=(24, 56))
-    assert [stage.window for stage in plan.config.stages] == [(4, 4), (3, 4)]
-    assert plan.notes == ("stage 1: bias tables resampled from windows of 4x4 to 3x4",)
+    model, checkpoint = load(peer("timm_swin").folder, image_size=(24, 56))
+    assert [stage.window for stage in model.config.stages] == [(4, 4), (3, 4)]
+    assert checkpoint.notes == ("stage 1: bias tables resampled from windows of 4x4 to 3x4",)
     assert model(torch.zeros(2, 3, 24, 56)).shape == (2, 7)
 
 
@@ -114,9 +104,9 @@ def test_microsofts_file_gives_the_same_outputs(peer, load, tmp_path):
     fixture = peer("timm_swin")
     path = tmp_path / "swin.pth"
     torch.save({"model": _old_names(load_file(fixture.weights))}, path)
-    model, plan = load(path, image_size=(64, 64))
+    model, checkpoint = load(path, image_size=(64, 64))
     assert fixture.error(model) < 1e-5
-    assert plan.preprocess is None
+    assert checkpoint.preprocess is None
     assert load(path)[1].notes[0].startswith("image size: 32x32 is an assumption")
 
 
@@ -164,10 +154,10 @@ HUGGING_FACE = {
 
 
 def test_hugging_faces_folder_gives_the_same_outputs(folder, peer, load):
-    model, plan = load(folder(_hugging_face_names, HUGGING_FACE))
+    model, checkpoint = load(folder(_hugging_face_names, HUGGING_FACE))
     assert peer("timm_swin").error(model) < 1e-5
-    assert plan.labels == tuple(f"class {i}" for i in range(7))
-    assert plan.format == "huggingface"
+    assert checkpoint.labels == tuple(f"class {i}" for i in range(7))
+    assert checkpoint.format == "huggingface"
 
 
 @pytest.mark.parametrize(
@@ -211,14 +201,14 @@ def test_a_backbone_gives_the_pooled_features(folder, peer, load):
     path = folder(
         lambda tensors: {name: tensor for name, tensor in tensors.items() if "head" not in name}, config=False
     )
-    model, plan = load(path, image_size=(64, 64))
-    assert plan.config.classes == 0
+    model = load(path, image_size=(64, 64))[0]
+    assert model.config.classes == 0
     assert model(images).shape == (3, 48)
     torch.testing.assert_close(whole.head(model(images)), whole(images))
 
 
 def test_a_bare_file_under_another_architecture_is_refused(folder, load):
-    with pytest.raises(CheckpointError, match=r"is no swin_tiny_patch4_window7_224: embed_dim is 96 there, 24 here"):
+    with pytest.raises(CheckpointError, match=r"is no swin_tiny_patch4_window7_224: width is 96 there, 24 here"):
         load(folder(config=False), arch="swin_tiny_patch4_window7_224")
 
 

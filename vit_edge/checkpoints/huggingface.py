@@ -1,31 +1,63 @@
-"""Hugging Face's ViT and DeiT (transformers `models/vit`, `models/deit`): a folder with config.json."""
+"""Hugging Face's vision transformers: a folder with transformers' config.json, whose architecture tells the family.
 
+Swin has a reader of its own, `swin_huggingface`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from vit_edge.checkpoints import (
+    huggingface_clip,
+    huggingface_dinov2,
+    huggingface_dinov3,
+    huggingface_siglip,
+    huggingface_vit,
+)
 from vit_edge.checkpoints.errors import CheckpointError
-from vit_edge.checkpoints.fields import FLAG, INTEGER, NUMBER, OBJECT, PAIR, TEXT, TEXTS
-from vit_edge.checkpoints.plan import LoadOptions, Plan, pick_heads
+from vit_edge.checkpoints.fields import TEXT, TEXTS
+from vit_edge.checkpoints.huggingface_reading import Reading
+from vit_edge.checkpoints.plan import LoadOptions, Plan
 from vit_edge.checkpoints.reading import Source
-from vit_edge.checkpoints.rules import Copy, Rule, copy
-from vit_edge.config import ViTConfig
 from vit_edge.preprocessing import from_huggingface
+from vit_edge.runtime.preprocess import Preprocess
 
-__all__ = ["interpret", "matches"]
+__all__ = ["ARCHITECTURES", "interpret", "matches"]
 
-_ARCHITECTURES = {  # class name -> (name of the body, name of the classifier, a second classifier?)
-    "ViTForImageClassification": ("vit", "classifier", False),
-    "DeiTForImageClassification": ("deit", "classifier", False),
-    "DeiTForImageClassificationWithTeacher": ("deit", "cls_classifier", True),
+_Reader: TypeAlias = Callable[[Source, LoadOptions, str], Reading]
+
+ARCHITECTURES: Mapping[str, _Reader] = {  # the class that saved the checkpoint -> the reader of its family
+    "ViTForImageClassification": huggingface_vit.read,
+    "ViTModel": huggingface_vit.read,
+    "DeiTForImageClassification": huggingface_vit.read,
+    "DeiTForImageClassificationWithTeacher": huggingface_vit.read,
+    "DeiTModel": huggingface_vit.read,
+    "Dinov2ForImageClassification": huggingface_dinov2.read,
+    "Dinov2Model": huggingface_dinov2.read,
+    "Dinov2WithRegistersForImageClassification": huggingface_dinov2.read,
+    "Dinov2WithRegistersModel": huggingface_dinov2.read,
+    "DINOv3ViTModel": huggingface_dinov3.read,
+    "CLIPForImageClassification": huggingface_clip.read,
+    "CLIPModel": huggingface_clip.read,
+    "CLIPVisionModel": huggingface_clip.read,
+    "SiglipForImageClassification": huggingface_siglip.read,
+    "SiglipModel": huggingface_siglip.read,
+    "SiglipVisionModel": huggingface_siglip.read,
 }
-_LAYER = "encoder.layer.0.attention.attention.query.weight"
-_UNUSED = (r"(vit|deit)\.pooler\.dense\.(weight|bias)", r"(vit|deit)\.embeddings\.mask_token")
+_FAMILIES = "ViT, DeiT, DINOv2 (with registers too), DINOv3 (its ViT), CLIP, SigLIP and Swin"
+_LAYERS = (  # ViT, DeiT and DINOv2; CLIP and SigLIP; DINOv3
+    "encoder.layer.0.attention.attention.query.weight",
+    "encoder.layers.0.self_attn.q_proj.weight",
+    "layer.0.attention.q_proj.weight",
+)
 
 
 def matches(source: Source) -> bool:
     """A transformers config.json, or tensors under transformers' names."""
-    return "model_type" in source.config.values or any(_LAYER in name for name in source.tensors)
+    return "model_type" in source.config.values or any(name.endswith(_LAYERS) for name in source.tensors)
 
 
 def interpret(source: Source, options: LoadOptions) -> Plan:
-    """Read everything from config.json; the weights then have to fit."""
+    """Read sizes and heads from config.json; the weights then have to fit."""
     config = source.config
     if not config.values:
         raise CheckpointError(
@@ -33,71 +65,45 @@ def interpret(source: Source, options: LoadOptions) -> Plan:
             "with config.json, or put it beside a file named model.safetensors or pytorch_model.bin"
         )
     architecture = "".join(config.get("architectures", TEXTS, ())[:1])
-    if architecture not in _ARCHITECTURES:
+    if architecture not in ARCHITECTURES:
         got = architecture or config.get("model_type", TEXT) or "a config.json without model_type"
-        raise CheckpointError(f"{source.path}: {got} is not covered: {', '.join(_ARCHITECTURES)} are")
-    body, classifier, with_teacher = _ARCHITECTURES[architecture]
-    width, known_heads = config.need("hidden_size", INTEGER), config.get("num_attention_heads", INTEGER)
-    heads, assumed, notes = pick_heads(width, known_heads, options)
-    vit = _config(source, heads, distilled=body == "deit", with_teacher=with_teacher)
-    known = bool(source.preprocessor)
+        raise CheckpointError(
+            f"{source.path}: {got[:80]} is not covered: of Hugging Face's models the classifiers and backbones of "
+            f"{_FAMILIES} are"
+        )
+    reading = ARCHITECTURES[architecture](source, options, architecture)
+    preprocess, about_size = _preprocessing(source, reading.config.image_size, options)
     return Plan(
-        config=vit,
-        rules=_rules(vit, body, classifier),
+        config=reading.config,
+        rules=reading.rules,
         format="huggingface",
         name=config.get("_name_or_path", TEXT) or source.path.resolve().stem,
-        ignored=_UNUSED,
-        preprocess=from_huggingface(source.preprocessor, options.image_size or vit.image_size) if known else None,
-        preprocess_origin="the checkpoint's preprocessor_config.json" if known else "",
-        labels=_labels(source, vit.classes),
-        notes=notes,
-        heads_assumed=assumed,
+        ignored=reading.ignored,
+        preprocess=preprocess,
+        preprocess_origin="the checkpoint's preprocessor_config.json" if preprocess else "",
+        labels=_labels(source) if reading.config.classes else (),
+        notes=reading.notes + about_size,
+        heads_assumed=reading.heads_assumed,
     )
 
 
-def _config(source: Source, heads: int, *, distilled: bool, with_teacher: bool) -> ViTConfig:
-    config = source.config
-    activation = config.get("hidden_act", TEXT, "gelu")
-    if activation not in ("gelu", "relu"):
-        raise CheckpointError(f"{source.path}: hidden_act {activation!r} is not covered: gelu or relu are")
-    return ViTConfig(
-        image_size=config.need("image_size", PAIR),
-        patch_size=config.need("patch_size", PAIR),
-        channels=config.get("num_channels", INTEGER, 3),
-        width=config.need("hidden_size", INTEGER),
-        depth=config.need("num_hidden_layers", INTEGER),
-        heads=heads,
-        mlp_width=config.need("intermediate_size", INTEGER),
-        classes=len(config.get("id2label", OBJECT, {})) or config.get("num_labels", INTEGER, 2),
-        distillation_token=distilled,
-        distillation_head=with_teacher,
-        norm_eps=config.get("layer_norm_eps", NUMBER, 1e-12),
-        activation="relu" if activation == "relu" else "gelu",
-        qkv_bias=config.get("qkv_bias", FLAG, True),
+def _preprocessing(
+    source: Source, size: tuple[int, int], options: LoadOptions
+) -> tuple[Preprocess | None, tuple[str, ...]]:
+    """The checkpoint's own, for the model's size; a note where the file itself makes images of another size."""
+    if not source.preprocessor:
+        return None, ()
+    preprocess = from_huggingface(source.preprocessor, options.image_size or size)
+    own = from_huggingface(source.preprocessor).size
+    if options.image_size or own == size:
+        return preprocess, ()
+    note = (
+        f"image size: {size[0]}x{size[1]} as config.json says; preprocessor_config.json makes {own[0]}x{own[1]}, for "
+        f"which transformers interpolates the positions: --image-size {own[0]}x{own[1]} does it"
     )
+    return preprocess, (note,)
 
 
-def _rules(config: ViTConfig, body: str, classifier: str) -> list[Rule]:
-    tokens = {"cls_token": "cls_token", "distillation_token": "dist_token", "position_embeddings": "pos_embed"}
-    made = [Rule((f"{body}.embeddings.{theirs}",), (ours,), Copy()) for theirs, ours in tokens.items()]
-    made += copy(f"{body}.embeddings.patch_embeddings.projection", "patch_embed.proj")
-    made += copy(f"{body}.layernorm", "norm") + copy(classifier, "head") + copy("distillation_classifier", "head_dist")
-    layers = {
-        "layernorm_before": "norm1",
-        "attention.attention.query": "attn.q",
-        "attention.attention.key": "attn.k",
-        "attention.attention.value": "attn.v",
-        "attention.output.dense": "attn.proj",
-        "layernorm_after": "norm2",
-        "intermediate.dense": "mlp.fc1",
-        "output.dense": "mlp.fc2",
-    }
-    for i in range(config.depth):
-        for theirs, ours in layers.items():
-            made += copy(f"{body}.encoder.layer.{i}.{theirs}", f"blocks.{i}.{ours}")
-    return made
-
-
-def _labels(source: Source, classes: int) -> tuple[str, ...]:
+def _labels(source: Source) -> tuple[str, ...]:
     names = source.config.inner("id2label")
-    return tuple(names.need(str(index), TEXT) for index in range(classes)) if names.values else ()
+    return tuple(names.need(str(index), TEXT) for index in range(len(names.values)))

@@ -121,6 +121,16 @@ class Join:
         return [torch.cat(list(sources))]
 
 
+class Zeros:
+    """A bias that the source does not have."""
+
+    def source_shapes(self, targets: Sequence[Shape]) -> list[Shape]:
+        return []
+
+    def apply(self, sources: Sequence[Tensor], targets: Sequence[Shape]) -> list[Tensor]:
+        return [torch.zeros(shape) for shape in targets]
+
+
 class Identity:
     """A projection that the source does not have: weight I and bias 0."""
 

@@ -19,8 +19,7 @@ from vit_edge.checkpoints.rules import Copy, Rule, Shape, Split, copy
 from vit_edge.checkpoints.swin_arguments import TABLE, classifier, from_shapes, own_arguments, per_stage
 from vit_edge.checkpoints.timm_arguments import pretrained_size
 from vit_edge.preprocessing import from_timm
-from vit_edge.presets_swin import SWIN_FAMILIES, swin_preset
-from vit_edge.runtime.errors import ConfigError
+from vit_edge.presets_swin import swin_preset
 from vit_edge.runtime.preprocess import Preprocess
 from vit_edge.swin_config import Size, SwinConfig
 from vit_edge.window_positions import resample_bias_table
@@ -53,16 +52,15 @@ def matches(source: Source) -> bool:
 
 
 def interpret(source: Source, options: LoadOptions) -> Plan:
-    """Settle the architecture: the config's own arguments, else the named one's, else the shapes'."""
+    """Settle the architecture: the shapes tell all but image size and window, which a config or a name adds."""
     name = options.arch or source.config.get("architecture", TEXT)
     preset, cfg = (swin_preset(name) if name else None) or ({}, {})
-    if options.arch and not preset:
-        raise ConfigError(f"unknown architecture {options.arch!r} for a Swin: known are {'; '.join(SWIN_FAMILIES)}")
-    own = own_arguments(source.config.inner("model_args"))
-    seen, pretrained = from_shapes(source), pretrained_size(source)
-    if options.arch and options.arch.split(".")[0] != source.config.get("architecture", TEXT, "").split(".")[0]:
-        _check_named(source, options.arch, preset, seen)
-    args = {**seen, **preset, **({"img_size": pretrained} if pretrained else {}), **own}
+    named = {key: preset[key] for key in ("img_size", "window_size") if key in preset}
+    size = pretrained_size(source)
+    args = {**from_shapes(source), **named}
+    if size:
+        args["img_size"] = size
+    args.update(own_arguments(source.config.inner("model_args")))
     args["num_classes"] = source.config.get("num_classes", INTEGER, args["num_classes"])
     config, assumed = _config(args, None)
     tables = [f"layers.{i}.blocks.0.{TABLE}" for i in range(len(config.depths))]
@@ -81,17 +79,6 @@ def interpret(source: Source, options: LoadOptions) -> Plan:
         labels=_labels(source),
         notes=assumed + window_notes(config, old),
     )
-
-
-def _check_named(source: Source, name: str, preset: Mapping[str, Any], seen: Mapping[str, Any]) -> None:
-    """Refuse another architecture than the one the user names."""
-    differing = [
-        f"{key} is {preset[key]} there, {seen[key]} here"
-        for key in ("embed_dim", "depths", "num_heads", "patch_size")
-        if preset[key] != seen[key]
-    ]
-    if differing:
-        raise CheckpointError(f"{source.path}: is no {name}: {'; '.join(differing)}; name the right --arch or none")
 
 
 def _config(args: Mapping[str, Any], size: Size | None) -> tuple[SwinConfig, tuple[str, ...]]:

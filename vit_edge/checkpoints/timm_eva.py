@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from vit_edge.checkpoints.errors import CheckpointError
 from vit_edge.checkpoints.fields import TEXT
 from vit_edge.checkpoints.plan import LoadOptions, Plan, pick_heads, pick_image_size
 from vit_edge.checkpoints.reading import Source
-from vit_edge.checkpoints.rules import Copy, Rule, Shape, copy
+from vit_edge.checkpoints.rules import Copy, Rule, Shape, Zeros, copy
 from vit_edge.checkpoints.timm import head_rules, labels, mlp_rules, preprocessing, settled_arguments
 from vit_edge.checkpoints.timm_arguments import pair
 from vit_edge.config import Rotary, ViTConfig
@@ -130,18 +129,6 @@ class SplitHalves:
     def _halves(self, part: Tensor) -> Tensor:
         pairs: Tensor = part.unflatten(0, (self.heads, -1, 2))  # (H, K / 2, 2, ...)
         return pairs.transpose(1, 2).flatten(0, 2)
-
-
-class Zeros:
-    """A bias that the source does not have."""
-
-    def source_shapes(self, targets: Sequence[Shape]) -> list[Shape]:
-        """No source."""
-        return []
-
-    def apply(self, sources: Sequence[Tensor], targets: Sequence[Shape]) -> list[Tensor]:
-        """Zeros in the target's shape."""
-        return [torch.zeros(shape) for shape in targets]
 
 
 def _rules(config: ViTConfig, source: Source, *, interleaved: bool) -> list[Rule]:

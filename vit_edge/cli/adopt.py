@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["adopt"]
 
 STEPS = 5  # that `vit_edge.export.adoption.adopt` announces
+_REPAIRS_SHOWN = 5
 KINDS = ("logits", "probabilities", "features", "tokens", "map")
 
 
@@ -80,8 +81,10 @@ def _show(report: "AdoptReport") -> None:
     size = " x ".join(map(str, output.shape)) or str(output.classes)
     click.echo(f"model        {manifest.model.name}: by {adopted['producer']}, {manifest.model.precision}")
     click.echo(f"input        {given['dtype']} {given['layout'].upper()} -> float32 NCHW, any batch")
-    for repair in report.repairs:
+    for repair in report.repairs[:_REPAIRS_SHOWN]:
         click.echo(f"repaired     {repair}")
+    if len(report.repairs) > _REPAIRS_SHOWN:
+        click.echo(f"             and {len(report.repairs) - _REPAIRS_SHOWN} more, listed by inspect --json")
     click.echo(f"output       {output.name}: {output.kind}, {size} an image")
     click.echo(f"preprocess   {describe(manifest.input.preprocess)}")
     click.echo(f"             from {manifest.provenance['preprocess_origin']}")

@@ -40,7 +40,7 @@ def test_kinds_are_told(outputs, kind, classes, shape):
 def test_what_is_not_clear_is_asked():
     with pytest.raises(ConfigError, match=r"\('N', 17, 32\).*features or tokens, or map"):
         output_info("y", normal(17, 32), None, SIZE)
-    with pytest.raises(ConfigError, match="features or tokens$"):
+    with pytest.raises(ConfigError, match=r"features or tokens$"):
         output_info("y", normal(4, 8, 8), None, SIZE)
     with pytest.raises(ConfigError, match="one sigmoid a class"):
         output_info("y", 1 / (1 + np.exp(-normal(5))), None, SIZE)
@@ -51,7 +51,7 @@ def test_what_is_not_clear_is_asked():
 def test_wrong_words_about_scores_are_refused():
     with pytest.raises(ConfigError, match="--output-kind probabilities: the outputs are within -"):
         output_info("y", normal(5), "probabilities", SIZE)
-    with pytest.raises(ConfigError, match="--output-kind logits: .*sum to 1"):
+    with pytest.raises(ConfigError, match=r"--output-kind logits: .*sum to 1"):
         output_info("y", softmax(normal(5)), "logits", SIZE)
     with pytest.raises(ConfigError, match="a map is"):
         output_info("y", normal(2, 8, 8), "map", SIZE)

@@ -242,7 +242,7 @@ def test_one_changed_weight_fails_parity(
         return path
 
     monkeypatch.setattr(module, "save", save_changed)
-    with pytest.raises((ParityError, ExportError), match="foreign file's|outputs change by .* at batch 1"):
+    with pytest.raises((ParityError, ExportError), match=r"foreign file's|outputs change by .* at batch 1"):
         run_adopt(legacy_export())
 
 

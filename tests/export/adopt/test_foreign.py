@@ -62,8 +62,8 @@ def test_weights_beside_it_may_have_any_name(write_text: WriteText, tmp_path: Pa
 
 
 def _with_external(write_text: WriteText, location: str) -> Path:
-    path = write_text(MODEL.replace("=> (float[N,192] y) { y = Flatten (x) }",
-        "=> (float[N,3,8,8] y) <float[4] w = {0,0,0,0}> { z = Concat <axis = 0> (w, w)\n y = Add (x, z) }"))  # fmt: skip
+    graph = "=> (float[N,3,8,8] y) <float[4] w = {0,0,0,0}> { z = Concat <axis = 0> (w, w)\n y = Add (x, z) }"
+    path = write_text(MODEL.replace("=> (float[N,192] y) { y = Flatten (x) }", graph))
     proto = onnx.load(path)
     weight = proto.graph.initializer[0]
     weight.ClearField("float_data")

