@@ -54,7 +54,7 @@ def _kind(outputs: Array32, size: tuple[int, int]) -> OutputKind:
     if len(shape) == 2 and shape[0] * size[1] == shape[1] * size[0]:  # of the images' proportions
         return "map"
     raise ConfigError(
-        f"gives {('N', *shape)}: say what that is: --output-kind features or tokens"
+        f"gives {('N', *shape)}: say what that is: --output features or tokens"
         f"{', or map for (N, height, width)' if len(shape) == 2 else ''}"
     )
 
@@ -68,7 +68,7 @@ def _scores(rows: Array32) -> OutputKind:
         return "probabilities"
     raise ConfigError(
         "all outputs are within 0..1 but an image's do not sum to 1 (one sigmoid a class?): "
-        "give --output-kind probabilities to take them as scores, or features"
+        "give --output probabilities to take them as scores, or features"
     )
 
 
@@ -77,9 +77,9 @@ def _check_scores(kind: OutputKind, outputs: Array32) -> None:
     rows = outputs.reshape(len(outputs), -1)
     within = rows.min() >= 0 and rows.max() <= 1
     if kind == "probabilities" and not within:
-        raise ConfigError(f"--output-kind probabilities: the outputs are within {rows.min():.3g}..{rows.max():.3g}")
+        raise ConfigError(f"--output probabilities: the outputs are within {rows.min():.3g}..{rows.max():.3g}")
     if kind == "logits" and within and np.abs(rows.sum(axis=1) - 1).max() <= _SUM:
-        raise ConfigError("--output-kind logits: each image's outputs are within 0..1 and sum to 1: probabilities")
+        raise ConfigError("--output logits: each image's outputs are within 0..1 and sum to 1: probabilities")
 
 
 def _sides(shape: tuple[int, ...]) -> tuple[int, int]:

@@ -213,7 +213,7 @@ def _notes(foreign: Foreign, info: OutputInfo, options: AdoptOptions) -> list[st
     """What the file did not say, and what it costs."""
     notes = []
     if info.kind == "logits" and options.output_kind is None:
-        notes.append("output: taken for logits of classes; if it is an embedding, give --output-kind features")
+        notes.append("output: taken for logits of classes; if it is an embedding, give --output features")
     if foreign.input.dtype == "uint8":
         notes.append("input: the file takes bytes and normalises them itself, so mean and std given are not used")
     if foreign.labels and len(foreign.labels) != info.classes and options.labels is None:

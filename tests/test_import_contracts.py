@@ -48,7 +48,7 @@ VIOLATIONS = {
         "def f():\n    import torch\n",
         "numpy, onnxruntime and Pillow only",
     ),
-    "runtime -> export": ("runtime/planted.py", "import vit_edge.export\n", "Layers"),
+    "runtime -> config": ("runtime/planted.py", "import vit_edge.config\n", "Layers"),
     "export -> cli": ("export/planted.py", "import vit_edge.cli\n", "Layers"),
     "checkpoints -> export": ("vit_edge/checkpoints/planted.py", "import vit_edge.export\n", "Layers"),
     "bare export": ("vit_edge/cli/planted.py", "import export\n", "are imported as"),

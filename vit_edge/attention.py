@@ -50,5 +50,6 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         cos: broadcastable to x; 1 for tokens without a place in the image.
         sin: likewise; 0 for those.
     """
-    first, second = x.chunk(2, dim=-1)
+    half = x.shape[-1] // 2
+    first, second = x[..., :half], x[..., half:]
     return x * cos + torch.cat([-second, first], dim=-1) * sin

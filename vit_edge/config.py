@@ -68,6 +68,7 @@ class ViTConfig:
     stem: StemConfig | None = None  # a ResNet in front of the patches (the hybrids of Dosovitskiy et al.)
     patches: Patches = "tiles"  # "scanlines": consecutive pixels in scan order, as a raw reshape gives
     patch_bias: bool = True
+    remainder: bool = False  # allows pixels below and right of the last whole patch, which the model never sees
     positions: Positions = "learned"  # "learned_patches": none on the tokens in front (DeiT III)
     rotary: Rotary | None = None
     pre_norm: bool = False  # a LayerNorm in front of the first block (CLIP)
@@ -93,7 +94,7 @@ class ViTConfig:
             raise ConfigError(f"classes and registers out of range: {self.classes} and {self.registers}")
         if not 0 < self.norm_eps < 1:
             raise ConfigError(f"norm_eps must be above 0 and below 1, got {self.norm_eps}")
-        _check_sizes(self.image_size, self.patch_size, self.stem)
+        _check_sizes(self.image_size, self.patch_size, self.stem, remainder=self.remainder)
         if self.tokens > _MAX_TOKENS:
             raise ConfigError(f"{self.tokens} tokens are more than {_MAX_TOKENS}: image {self.image_size} is too large")
         if self.width % self.heads:
@@ -112,6 +113,8 @@ class ViTConfig:
         if self.mlp == "single" and self.mlp_width != self.width:
             raise ConfigError(f"a single-layer MLP keeps width {self.width}, got mlp_width {self.mlp_width}")
 
+        if self.remainder and (self.patches != "tiles" or self.stem):
+            raise ConfigError("pixels can remain only where the patches are tiles of the image itself")
         if self.rotary and (self.width // self.heads) % 4:
             raise ConfigError(f"rotary positions need heads of a width divisible by 4, got {self.head_width}")
         if self.final_norm == "pooled" and self.pool in ("class_and_mean", "none"):
@@ -175,14 +178,14 @@ def _divisors_text(width: int) -> str:
     return ", ".join(str(n) for n in valid_heads(width) if width // n >= 8 or width < 8)
 
 
-def _check_sizes(image: tuple[int, int], patch: tuple[int, int], stem: StemConfig | None) -> None:
+def _check_sizes(image: tuple[int, int], patch: tuple[int, int], stem: StemConfig | None, *, remainder: bool) -> None:
     if len(image) != 2 or len(patch) != 2:
         raise ConfigError(f"image and patch size are (height, width), got {image} and {patch}")
     if not all(1 <= side <= _MAX_SIDE for side in (*image, *patch)):
         raise ConfigError(f"image and patch sides must be 1..{_MAX_SIDE}, got image {image}, patch {patch}")
     for side, cells, axis in zip(image, patch, ("height", "width"), strict=True):
         step = cells * (stem.stride if stem else 1)
-        if side % step:
+        if side % step and not (remainder and side > step):
             below, above = side // step * step, -(-side // step) * step
             near = f"{below} or {above}" if below else str(above)
             raise ConfigError(f"image {axis} {side} is not divisible by patch size {step}: use {near}")

@@ -10,6 +10,7 @@ from vit_edge.export.errors import PassError
 
 __all__ = ["ConvertOpset"]
 
+_HIDDEN = "vit_edge.hidden"
 _SMALL = 1024  # bytes: axes, shapes and whatever else the converter may have to look into
 
 
@@ -33,6 +34,7 @@ class ConvertOpset(ir.passes.FunctionalPass):
             return ir.passes.PassResult(model.clone(), modified=False)
         light = model.clone()
         weights = _detach(light.graph)
+        _hide_pads(light)
         try:
             converted = onnx.version_converter.convert_version(ir.to_proto(light), self.version)
         except (RuntimeError, ValueError) as error:
@@ -40,10 +42,26 @@ class ConvertOpset(ir.passes.FunctionalPass):
             raise PassError(f"cannot be written at opset {self.version}: {first}") from error
         lowered = ir.from_proto(converted)
         _attach(lowered.graph, weights)
+        _show_pads(lowered)
         for node in lowered.graph:  # the converter moves axes into an attribute and forgets this one, new in opset 18
             if node.op_type.startswith("Reduce") and node.attributes.get_int("noop_with_empty_axes", 0) == 0:
                 node.attributes.pop("noop_with_empty_axes", None)
         return ir.passes.PassResult(lowered, modified=True)
+
+
+def _hide_pads(model: ir.Model) -> None:
+    """Take Pad out of the converter's sight: it has no adapter, and without axes Pad is the same since opset 13."""
+    for node in model.graph:
+        if node.op_type == "Pad" and node.domain == "" and (len(node.inputs) < 4 or node.inputs[3] is None):
+            node.domain = _HIDDEN
+            model.graph.opset_imports[_HIDDEN] = 1
+
+
+def _show_pads(model: ir.Model) -> None:
+    for node in model.graph:
+        if node.domain == _HIDDEN:
+            node.domain = ""
+    model.graph.opset_imports.pop(_HIDDEN, None)
 
 
 def _detach(graph: ir.Graph) -> Mapping[str, ir.TensorProtocol]:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnx_ir as ir
+import onnxruntime
 import pytest
 
 from vit_edge.export.errors import PassError
@@ -82,3 +83,17 @@ def test_same_opset_is_left_alone() -> None:
 def test_operator_without_an_older_form_is_named() -> None:
     with pytest.raises(PassError, match=r"cannot be written at opset 17: .*Gelu"):
         run_passes(ir.from_onnx_text(GELU), [ConvertOpset(17)])
+
+
+def test_pad_without_axes_passes_the_converter() -> None:
+    """The converter has no adapter for it; stems and windows with borders need it at opset 17."""
+    text = """<ir_version: 10, opset_import: ["" : 18]>
+    agraph (float[N,2] x) => (float[N,4] y) <int64[4] pads = {0,1,0,1}> { y = Pad (x, pads) }"""
+    result = ConvertOpset(17)(ir.from_onnx_text(text))
+    assert result.modified
+    assert dict(result.model.opset_imports) == {"": 17}
+    proto = ir.to_proto(result.model)
+    onnx.checker.check_model(proto, full_check=True)
+    x = np.random.default_rng(0).standard_normal((3, 2)).astype(np.float32)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.pad(x, ((0, 0), (1, 1))))

@@ -123,9 +123,9 @@ def test_the_files_own_architecture_may_be_named(peer):
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("name", ["hf_clip", "hf_siglip", "hf_dinov2"])
-def test_other_hugging_face_models_are_named(peer, name, refused):
-    assert "ForImageClassification is not covered: ViTForImageClassification" in refused(peer(name).folder)
+@pytest.mark.parametrize("name", ["BeitForImageClassification", "ResNetForImageClassification", "BertModel"])
+def test_other_hugging_face_models_are_named(hf_folder, name, refused):
+    assert f"{name} is not covered" in refused(hf_folder(architectures=[name], model_type="other"))
 
 
 @pytest.mark.real

@@ -91,13 +91,13 @@ def test_unknown_and_missing_keys_are_named(make_config):
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("pool", "max", "pool must be one of class, mean, class_and_mean, map, got 'max'"),
+        ("pool", "max", "pool must be one of class, mean, .*, got 'max'"),
         ("width", "16", "width must be int, got '16'"),
         ("width", True, "width must be int"),
         ("qkv_bias", 1, "qkv_bias must be bool"),
         ("image_size", 16, "image_size must be"),
         ("image_size", [16.0, 24.0], "image_size must be int"),
-        ("pool", "x" * 1_000_000, "pool must be one of class, mean, class_and_mean, map, got 'x{80}'$"),
+        ("pool", "x" * 1_000_000, "pool must be one of class, mean, .*, got 'x{80}'$"),
     ],
 )
 def test_wrong_types_are_named(make_config, key, value, message):

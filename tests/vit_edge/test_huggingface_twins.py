@@ -3,10 +3,14 @@
 The models are tiny and random; weights are scaled so that the outputs vary, which is asserted.
 """
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from vit_edge.checkpoints import LoadOptions, huggingface, load_checkpoint
+from vit_edge.checkpoints.fields import Fields
+from vit_edge.checkpoints.reading import Source
 
 transformers = pytest.importorskip("transformers")
 transformers.logging.set_verbosity_error()  # it remarks on vocabularies as small as those here
@@ -15,7 +19,8 @@ transformers.logging.disable_progress_bar()
 TOLERANCE = 1e-5  # relative to the largest magnitude
 CLASSES = 5
 
-# (height, width), (patch height, patch width), channels, width, depth, heads, hidden width of the MLP
+# (height, width), (patch height, patch width), channels, width, depth, heads, hidden width of the MLP; one has pixels
+# left over beside its patches, as SigLIP's 384 by patches of 14
 SIZES = [
     ((16, 16), (4, 4), 3, 16, 1, 1, 24),
     ((16, 16), (4, 4), 3, 16, 2, 4, 64),
@@ -23,7 +28,7 @@ SIZES = [
     ((12, 20), (4, 4), 1, 32, 3, 2, 32),
     ((32, 32), (8, 8), 4, 48, 2, 6, 100),
     ((14, 28), (7, 14), 3, 36, 2, 3, 48),
-    ((20, 20), (5, 5), 2, 40, 4, 5, 80),
+    ((23, 22), (5, 5), 2, 40, 4, 5, 80),
     ((16, 48), (16, 16), 3, 64, 1, 16, 128),
     ((18, 12), (3, 2), 3, 16, 2, 2, 17),
     ((8, 8), (8, 8), 3, 56, 5, 7, 20),
@@ -41,7 +46,7 @@ def square(case):
     """CLIP and SigLIP have square images and patches alone."""
     sizes = common(case)
     patch = sizes["patch_size"][1]
-    return {**sizes, "patch_size": patch, "image_size": patch * (case % 3 + 1)}
+    return {**sizes, "patch_size": patch, "image_size": patch * (case % 3 + 1) + case % 2}
 
 
 def plain(config_class):
@@ -58,7 +63,7 @@ def dinov2(config_class):
     def make(case):
         sizes = common(case)
         rows = sizes["image_size"][0] // sizes["patch_size"][0]
-        sizes["image_size"] = [rows * side for side in sizes["patch_size"]]
+        sizes["image_size"] = [rows * side + case % 2 for side in sizes["patch_size"]]
         varied = {"mlp_ratio": case % 4 + 1, "qkv_bias": case % 4 != 3, "use_swiglu_ffn": case % 2 == 1}
         if config_class is transformers.Dinov2WithRegistersConfig:
             varied["num_register_tokens"] = case % 5
@@ -149,10 +154,13 @@ def randomise(model, seed):
 def make_twin(tmp_path):
     """A saved model of transformers, images that fit it, and what it computes for them."""
 
-    def make(family, case, size=None):
+    def make(family, case, size=None, *, in_memory=False):
         config, output = FAMILIES[family]
         theirs = randomise(getattr(transformers, family)(config(case)), seed=case)
         theirs.save_pretrained(tmp_path)
+        if in_memory:
+            (tmp_path / "model.safetensors").unlink()
+            torch.save(theirs.state_dict(), tmp_path / "pytorch_model.bin")
         vision = getattr(theirs.config, "vision_config", theirs.config)
         size = size or vision.image_size
         height, width = (size, size) if isinstance(size, int) else size
@@ -183,6 +191,12 @@ def test_the_same_weights_compute_the_same(make_twin, family, case):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+def test_a_state_dict_beside_the_config_has_the_names_in_memory(make_twin, family):
+    folder, images, expected = make_twin(family, 1, in_memory=True)
+    assert error(load_checkpoint(folder).model, images, expected) < TOLERANCE
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_canary_another_number_of_heads_misses(make_twin, family):
     folder, images, expected = make_twin(family, 1)
     model = load_checkpoint(folder, LoadOptions(heads=2)).model
@@ -196,6 +210,22 @@ def test_at_other_sizes_positions_are_those_of_transformers(make_twin, family, s
     folder, images, expected = make_twin(family, 1, size)
     loaded = load_checkpoint(folder, LoadOptions(image_size=size))
     assert error(loaded.model, images, expected) < TOLERANCE
+
+
+@pytest.mark.parametrize("family", ["CLIP", "Siglip"])
+def test_fields_that_a_vision_config_leaves_out_are_those_of_transformers(family):
+    """google/siglip-base-patch16-224 has nothing but its model_type there."""
+    theirs = getattr(transformers, f"{family}VisionConfig")()
+    fields = {"architectures": [f"{family}Model"], "vision_config": {"model_type": theirs.model_type}}
+    source = Source(Path("model.safetensors"), {}, "", config=Fields("config.json", fields))
+    ours = huggingface.interpret(source, LoadOptions()).config
+    activations = {"quick_gelu": "quick_gelu", "gelu_pytorch_tanh": "gelu_tanh"}
+    assert ours.image_size == (theirs.image_size,) * 2
+    assert ours.patch_size == (theirs.patch_size,) * 2
+    assert (ours.channels, ours.width) == (theirs.num_channels, theirs.hidden_size)
+    assert ours.mlp_width == theirs.intermediate_size
+    assert (ours.depth, ours.heads) == (theirs.num_hidden_layers, theirs.num_attention_heads)
+    assert (ours.norm_eps, ours.activation) == (theirs.layer_norm_eps, activations[theirs.hidden_act])
 
 
 def test_every_architecture_that_is_read_has_a_twin_here():

@@ -134,7 +134,7 @@ def _at_size(
         return config, state, ()
     if isinstance(config, SwinConfig):  # its reader has already made the windows fit the size
         raise AssertionError(f"a Swin was planned for {config.image_size}, {size} was asked for")
-    resized = dataclasses.replace(config, image_size=size)
+    resized = dataclasses.replace(config, image_size=size, remainder=False)
     if config.norm_axes == "tokens_and_width":
         raise CheckpointError(f"this model's LayerNorm fixes the image size: {config.image_size}, got {size}")
     if config.positions in ("learned", "learned_patches"):

@@ -54,9 +54,10 @@ def activation(fields: Fields) -> Activation:
 
 def base_config(fields: Fields, heads: int, mlp_width: int, classes: int, act: Activation) -> ViTConfig:
     """The sizes, which have the same names in every family; the readers replace what differs from a plain ViT."""
+    image, patch = fields.need("image_size", PAIR), fields.need("patch_size", PAIR)
     return ViTConfig(
-        image_size=fields.need("image_size", PAIR),
-        patch_size=fields.need("patch_size", PAIR),
+        image_size=image,
+        patch_size=patch,
         channels=fields.need("num_channels", INTEGER),
         width=fields.need("hidden_size", INTEGER),
         depth=fields.need("num_hidden_layers", INTEGER),
@@ -65,6 +66,7 @@ def base_config(fields: Fields, heads: int, mlp_width: int, classes: int, act: A
         classes=classes,
         norm_eps=fields.need("layer_norm_eps", NUMBER),
         activation=act,
+        remainder=any(side % cell for side, cell in zip(image, patch, strict=True)),  # SigLIP: 384 by patches of 14
     )
 
 

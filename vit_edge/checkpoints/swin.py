@@ -55,9 +55,9 @@ def interpret(source: Source, options: LoadOptions) -> Plan:
     """Settle the architecture: the shapes tell all but image size and window, which a config or a name adds."""
     name = options.arch or source.config.get("architecture", TEXT)
     preset, cfg = (swin_preset(name) if name else None) or ({}, {})
-    named = {key: preset[key] for key in ("img_size", "window_size") if key in preset}
     size = pretrained_size(source)
-    args = {**from_shapes(source), **named}
+    args = from_shapes(source)
+    args.update((key, preset[key]) for key in ("img_size", "window_size") if key in preset)
     if size:
         args["img_size"] = size
     args.update(own_arguments(source.config.inner("model_args")))

@@ -21,7 +21,7 @@ KINDS = ("logits", "probabilities", "features", "tokens", "map")
 
 @click.command(short_help="Any ONNX image model to a model file.")
 @click.argument("foreign", metavar="FOREIGN.onnx")
-@click.option("-o", "--output", required=True, metavar="OUT.onnx", help="The file to write.")
+@click.option("-o", "output", required=True, metavar="OUT.onnx", help="The file to write.")
 @click.option(
     "--preprocess",
     metavar="NAME|FILE",
@@ -32,7 +32,7 @@ KINDS = ("logits", "probabilities", "features", "tokens", "map")
 @click.option("--image-size", callback=image_size, metavar="N|HxW", help="Where the file leaves it open; then fixed.")
 @click.option("--layout", type=click.Choice(["nchw", "nhwc"]), help="Where the file does not tell.")
 @click.option("--output-name", metavar="NAME", help="Which of several outputs.")
-@click.option("--output-kind", type=click.Choice(KINDS), help="By default told from shapes and values.")
+@click.option("--output", "output_kind", type=click.Choice(KINDS), help="By default told from shapes and values.")
 def adopt(foreign: str, output: str, **options: Any) -> None:
     """Adopt FOREIGN.onnx, a model of any tool with one image input, as a vit-edge model file.
 

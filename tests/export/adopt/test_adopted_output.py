@@ -49,9 +49,9 @@ def test_what_is_not_clear_is_asked():
 
 
 def test_wrong_words_about_scores_are_refused():
-    with pytest.raises(ConfigError, match="--output-kind probabilities: the outputs are within -"):
+    with pytest.raises(ConfigError, match="--output probabilities: the outputs are within -"):
         output_info("y", normal(5), "probabilities", SIZE)
-    with pytest.raises(ConfigError, match=r"--output-kind logits: .*sum to 1"):
+    with pytest.raises(ConfigError, match=r"--output logits: .*sum to 1"):
         output_info("y", softmax(normal(5)), "logits", SIZE)
     with pytest.raises(ConfigError, match="a map is"):
         output_info("y", normal(2, 8, 8), "map", SIZE)

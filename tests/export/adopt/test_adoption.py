@@ -225,6 +225,30 @@ def test_a_quantized_file_keeps_its_own_tolerance(
     assert any("batch mates" in note for note in report.manifest.model.assumptions) == dynamic
 
 
+def test_noise_of_a_quantized_file_that_takes_bytes(write_text: WriteText, run_adopt: Adopt, tmp_path: Path):
+    """Bytes hide a rounding error of the input, so that of the weights is measured."""
+    quantization = pytest.importorskip("onnxruntime.quantization")
+    quantization.quantize_dynamic(write_text(NHWC_BYTES), tmp_path / "int8.onnx", op_types_to_quantize=["MatMul"])
+    report = run_adopt(tmp_path / "int8.onnx")
+    assert report.manifest.model.precision == "int8"
+    assert 2e-5 <= report.manifest.golden.tolerance < 0.5
+
+
+def test_half_precision_weights_bring_their_own_tolerance(write_text: WriteText, run_adopt: Adopt):
+    half = LINEAR.replace("float[192,4] w", "float[192,4] v").replace(
+        "y = MatMul (flat, w)",
+        "small = Cast <to = 10> (flat)\n w = Cast <to = 10> (v)\n p = MatMul (small, w)\n y = Cast <to = 1> (p)",
+    )
+    source = write_text(half)
+    proto = onnx.load(source)
+    weight = onnx.numpy_helper.to_array(proto.graph.initializer[0]).astype(np.float16)
+    proto.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(weight, "v"))
+    onnx.save(proto, source)
+    report = run_adopt(source)
+    assert report.manifest.model.precision == "fp16"
+    assert report.manifest.golden.tolerance >= 2e-5
+
+
 def test_one_changed_weight_fails_parity(
     legacy_export: LegacyExport, run_adopt: Adopt, monkeypatch: pytest.MonkeyPatch
 ):
