@@ -104,7 +104,7 @@ class ViTConfig:
     def _check_options(self) -> None:
         if self.pool in ("class", "class_and_mean") and not self.class_token:
             raise ConfigError(f"pool {self.pool!r} needs a class token: use pool 'mean' or class_token true")
-        if self.distillation_token and (self.pool != "class" or self.positions == "learned_patches"):
+        if self.distillation_token and (self.pool not in ("class", "none") or self.positions == "learned_patches"):
             raise ConfigError("a distillation token needs pool 'class' and positions on all tokens")
         if self.distillation_head and not self.distillation_token:
             raise ConfigError("a distillation head needs a distillation token")

@@ -12,7 +12,7 @@ import torch
 
 from vit_edge.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from vit_edge.config import ViTConfig
-from vit_edge.export import ExportReport, export
+from vit_edge.export import ExportReport, export, exporter
 from vit_edge.export.parity import Reference, reference
 from vit_edge.export.pipeline import PREPARE, run_passes
 from vit_edge.export.traceable import traceable
@@ -81,14 +81,19 @@ def report(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="session")
 def _traced(checkpoint: Checkpoint) -> ir.Model:
-    graph = trace(traceable(checkpoint.model, opset=23), (3, *SIZE), opset=23)
-    return run_passes(graph, PREPARE)[0]
+    return trace(traceable(checkpoint.model, opset=23), (3, *SIZE), opset=23)
 
 
 @pytest.fixture
 def traced(_traced: ir.Model) -> ir.Model:
     """A copy of the small model's traced graph, with names."""
-    return _traced.clone()
+    return run_passes(_traced.clone(), PREPARE)[0]
+
+
+@pytest.fixture
+def quick(_traced: ir.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exports of the small model take its graph from memory: tracing is most of their time."""
+    monkeypatch.setattr(exporter, "trace", lambda *arguments, **options: _traced.clone())
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ import onnx_ir as ir
 import pytest
 
 from vit_edge.checkpoints import Checkpoint
-from vit_edge.export import ExportReport, export, model_file
+from vit_edge.export import ExportReport, export, exporter, model_file
 from vit_edge.export.errors import ExportError
 from vit_edge.export.model_file import save, staging_folder, write_manifest
 from vit_edge.runtime import Predictor
@@ -78,7 +78,7 @@ def test_content_hash_is_that_of_the_graph_alone(report: ExportReport, tmp_path:
 
 
 def test_large_models_keep_their_weights_beside(
-    external: None, checkpoint: Checkpoint, report: ExportReport, tmp_path: Path
+    external: None, quick: None, checkpoint: Checkpoint, report: ExportReport, tmp_path: Path
 ) -> None:
     """Gates, manifest, loader and damage, with the limit lowered; the real size is a slow test of the exporter."""
     made = export(checkpoint, tmp_path / "big.onnx")
@@ -178,10 +178,8 @@ def test_folder_without_permission_is_refused_before_any_work(tmp_path: Path, mo
 
 @pytest.mark.parametrize("write", ["save", "write_manifest"])
 def test_disk_full_during_an_export_leaves_the_old_file(
-    write: str, checkpoint: Checkpoint, output: Path, monkeypatch: pytest.MonkeyPatch
+    write: str, quick: None, checkpoint: Checkpoint, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from vit_edge.export import exporter
-
     original: Callable[..., object] = getattr(exporter, write)
 
     def full(*arguments: object, **options: object) -> None:
