@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vit_edge.preprocess_fields import Size, as_pair, per_channel, positive, refusal
+from vit_edge.runtime.errors import ConfigError
 from vit_edge.runtime.preprocess import Preprocess
 from vit_edge.runtime.preprocess_spec import ResizeRule
 
@@ -41,6 +42,8 @@ def from_timm(pretrained_cfg: Mapping[str, Any], size: Size | None = None) -> Pr
         raise refusal("crop_mode", given["crop_mode"], f"one of {', '.join(_CROP_MODES)}")
     height, width = as_pair(input_size[1:], "input_size") if size is None else as_pair(size)
     crop_pct = positive(given["crop_pct"], "crop_pct")
+    if not 0.01 <= crop_pct <= 100:
+        raise ConfigError(f"preprocessing: crop_pct is {crop_pct}, expected a fraction of the image, usually 0.8..1")
     target = (math.floor(height / crop_pct), math.floor(width / crop_pct))
     channels = int(input_size[0])
     mean = per_channel(given["mean"], channels, "mean")

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from vit_edge.checkpoints.errors import CheckpointError
 from vit_edge.checkpoints.plan import LoadOptions, Plan, pick_heads
@@ -65,7 +65,11 @@ def save_checkpoint(
         text = strictjson.dumps(header)
     except strictjson.JsonError as error:
         raise ConfigError(f"{path}: the header cannot be written: {error}") from error
-    save_file({key: tensor.contiguous() for key, tensor in model.state_dict().items()}, path, metadata={_KEY: text})
+    state = {key: tensor.contiguous() for key, tensor in model.state_dict().items()}
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.part")
+    temporary.write_bytes(save(state, metadata={_KEY: text}))
+    temporary.replace(path)
 
 
 def matches(source: Source) -> bool:

@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         click.echo("vit-edge: interrupted", err=True)
         return 130
     except VitEdgeError as error:
-        click.echo(f"vit-edge: error: {error}", err=True)
+        click.echo(f"vit-edge: error: {_printable(str(error))}", err=True)
         return 1
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in _EXPORT_PACKAGES:
@@ -66,6 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe has gone; nothing more can be said to it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _printable(text: str) -> str:
+    """Names out of files may hold anything; a terminal must not act on them."""
+    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
 
 
 def _terminate(signum: int, frame: FrameType | None) -> None:
