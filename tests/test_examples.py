@@ -37,6 +37,7 @@ def sorted_data(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_train_digits_writes_a_checkpoint_that_loads_and_says_how_it_was_made(sorted_data, tmp_path):
     output = tmp_path / "digits.safetensors"
     options = ("--data", sorted_data, "--output", output, "--epochs", 2, "--limit", 200)

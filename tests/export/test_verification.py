@@ -150,7 +150,7 @@ def test_weights_that_are_folded_away_are_told(make_checkpoint: Callable[..., Pa
 
 
 def test_adopted_map_has_no_checkpoint(report: ExportReport, checkpoint: Checkpoint) -> None:
-    kind = dataclasses.replace(report.manifest.output, kind="map")
+    kind = dataclasses.replace(report.manifest.output, kind="map", shape=(1, report.manifest.output.classes))
     manifest: Manifest = dataclasses.replace(report.manifest, output=kind)
     with pytest.raises(ConfigError, match="there is no checkpoint to compare it with"):
         verify(report.path, manifest, checkpoint)

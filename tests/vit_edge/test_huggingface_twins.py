@@ -13,6 +13,7 @@ from vit_edge.checkpoints.fields import Fields
 from vit_edge.checkpoints.reading import Source
 
 transformers = pytest.importorskip("transformers")
+pytestmark = pytest.mark.slow
 transformers.logging.set_verbosity_error()  # it remarks on vocabularies as small as those here
 transformers.logging.disable_progress_bar()
 

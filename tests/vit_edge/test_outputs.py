@@ -79,6 +79,7 @@ def test_a_backbone_gives_no_class_scores() -> None:
         giving(random_model(dataclasses.replace(BASE, classes=0)), "logits")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["features", "tokens"])
 def test_exported_outputs_are_those_of_the_model(kind: str, images: torch.Tensor, tmp_path: Path) -> None:
     model = random_model(BASE)

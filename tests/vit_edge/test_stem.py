@@ -171,6 +171,7 @@ def test_a_checkpoint_without_a_stem_has_none_and_other_stems_are_refused(tmp_pa
         stem_config(other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [23, 18])
 def test_the_exported_graph_takes_every_batch_size(randomise, opset, tmp_path):
     stem = randomise(ResNetStem(StemConfig(width=32, depths=(1,), widths=(128,))))

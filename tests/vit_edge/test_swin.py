@@ -197,6 +197,7 @@ def test_larger_images_are_not_cropped_and_unknown_names_are_none():
         assert swin_preset(name) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [23, 18])
 def test_the_exported_graph_takes_every_batch_size(make_swin, opset, tmp_path):
     model = make_swin(image_size=(20, 24), depths=(2,), heads=(2,), window_size=((4, 4),))  # shifted and padded
