@@ -12,7 +12,8 @@ ROOT = Path(__file__).parents[1]
 
 IMPORT_WITH_HEAVY_PACKAGES_BLOCKED = """
 import sys
-for name in ("torch", "onnx", "onnx_ir", "onnxscript", "onnxsim", "safetensors", "scipy", "matplotlib", "huggingface_hub",
+for name in ("torch", "onnx", "onnx_ir", "onnxscript", "onnxsim", "safetensors", "scipy", "matplotlib",
+             "huggingface_hub",
              "vit_edge.export", "vit_edge.checkpoints", "vit_edge.cli", "vit_edge.model"):
     sys.modules[name] = None  # importing it now raises ImportError
 import pkgutil, importlib, vit_edge.runtime

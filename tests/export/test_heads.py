@@ -45,7 +45,7 @@ def test_right_assumption_is_confirmed_and_a_wrong_one_refused(trained: ViT, ref
     assert "heads: 2 confirmed on 7 images" in settle_heads(trained, ref.images)
     wrong = ViT(dataclasses.replace(trained.config, heads=8)).eval()
     wrong.load_state_dict(trained.state_dict())
-    with pytest.raises(ExportError, match="8 heads were assumed.*give --heads 2"):
+    with pytest.raises(ExportError, match=r"8 heads were assumed.*give --heads 2"):
         settle_heads(wrong, ref.images)
 
 
