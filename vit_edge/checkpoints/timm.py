@@ -66,6 +66,10 @@ def settled_arguments(
     name = options.arch or source.config.get("architecture", TEXT)
     preset = find_preset(name) if name else None
     own = own_arguments(source.config.inner("model_args"))
+    if name is None and "norm_pre.weight" in source.tensors:
+        raise CheckpointError(
+            f"{source.path}: CLIP weights do not show their activation and norm epsilon: give --arch NAME"
+        )
     complete = {"embed_dim", "depth", "num_heads"} <= set(own)
     named = dict(preset.args) if preset else {}
     used = {key: value for key, value in named.items() if not complete or key == "distilled"}
