@@ -1,6 +1,5 @@
 """What an exported file says about itself."""
 
-import copy
 import importlib.metadata
 from collections.abc import Sequence
 from typing import Any
@@ -12,9 +11,8 @@ from vit_edge import __version__
 from vit_edge.checkpoints import Checkpoint
 from vit_edge.export.minimum_runtime import BY_OPSET
 from vit_edge.export.options import ExportOptions
-from vit_edge.export.parity import BATCHES, StageParity, run_model
+from vit_edge.export.parity import BATCHES, StageParity, run_double
 from vit_edge.export.pipeline import PassRecord
-from vit_edge.export.traceable import ATTENTION_OPSET
 from vit_edge.export.tracing import INPUT_NAME
 from vit_edge.runtime.golden import GOLDEN_SET, golden_images
 from vit_edge.runtime.manifest import Golden, InputInfo, Manifest, ModelInfo, OutputInfo
@@ -63,8 +61,8 @@ def describe(
 
 def _golden(checkpoint: Checkpoint, spec: Preprocess, *, probabilities: bool) -> Golden:
     images = normalise(golden_images(_GOLDEN_COUNT, *spec.size, spec.channels), spec)
-    double = copy.deepcopy(checkpoint.model).double()
-    outputs = run_model(double, images, probabilities=probabilities).astype(np.float32).reshape(_GOLDEN_COUNT, -1)
+    double = run_double(checkpoint.model, images, probabilities=probabilities)
+    outputs = double.astype(np.float32).reshape(_GOLDEN_COUNT, -1)
     return Golden(
         set_id=GOLDEN_SET,
         count=_GOLDEN_COUNT,
@@ -85,7 +83,7 @@ def _provenance(
         "vit_edge": __version__,
         "libraries": {name: importlib.metadata.version(name) for name in _LIBRARIES},
         "opset": options.opset,
-        "attention": "Attention" if options.opset >= ATTENTION_OPSET else "decomposed",
+        "attention": "Attention" if any(node.op_type == "Attention" for node in graph.graph) else "decomposed",
         "nodes": len(graph.graph),
         "passes": [
             {"name": record.name, "nodes_before": record.nodes_before, "nodes_after": record.nodes_after}

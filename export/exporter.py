@@ -1,13 +1,12 @@
 """Export: checkpoint -> traced graph -> simplified graph -> verified file, with a parity gate behind every stage."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
 from vit_edge.checkpoints import Checkpoint
 from vit_edge.export.description import describe
@@ -19,6 +18,7 @@ from vit_edge.export.options import ExportOptions, settled
 from vit_edge.export.parity import BATCHES, Reference, StageParity, check_parity, reference
 from vit_edge.export.passes import AppendSoftmax
 from vit_edge.export.pipeline import PREPARE, PassRecord, run_passes, simplification
+from vit_edge.export.source import Exportable, as_checkpoint, with_choices
 from vit_edge.export.traceable import traceable
 from vit_edge.export.tracing import trace
 from vit_edge.model import ViT
@@ -26,7 +26,7 @@ from vit_edge.outputs import giving
 from vit_edge.runtime.golden import golden_images
 from vit_edge.runtime.images import decode
 from vit_edge.runtime.manifest import Manifest
-from vit_edge.runtime.preprocess import normalise, prepare
+from vit_edge.runtime.preprocess import Preprocess, normalise, prepare
 
 __all__ = ["ExportOptions", "ExportReport", "export"]
 
@@ -49,18 +49,24 @@ def _silent(step: str) -> None:
 
 
 def export(
-    checkpoint: Checkpoint,
+    source: Exportable,
     output: str | Path,
     options: ExportOptions | None = None,
     *,
+    preprocess: Preprocess | str | None = None,
+    labels: Sequence[str] | Path | None = None,
     progress: Callable[[str], None] = _silent,
 ) -> ExportReport:
     """Write a verified model file, or raise and write nothing.
 
     Args:
-        checkpoint: from `vit_edge.checkpoints.load_checkpoint`.
+        source: a checkpoint from `vit_edge.checkpoints.load_checkpoint`; the path or `hf:` id of one; or any
+            `torch.nn.Module` that maps (B, C, height, width) float32 to (B, classes), which is not changed.
         output: the `.onnx` file; replaced only when everything has passed.
         options: see `ExportOptions`.
+        preprocess: in place of the options': a record, or what `vit_edge.preprocessing.resolve` takes. A module that
+            does not tell its image size needs a record, as `vit_edge.preprocessing.named("imagenet", 224)` makes.
+        labels: in place of the options': one name a class, or a file of them.
         progress: called with the name of each step as it begins.
 
     Raises:
@@ -69,11 +75,12 @@ def export(
         ConfigError: an option does not fit the model.
 
     Example:
-        >>> from vit_edge.checkpoints import load_checkpoint
-        >>> export(load_checkpoint("vit_tiny"), "vit_tiny.onnx").parity[-1].max_abs  # doctest: +SKIP
+        >>> export("hf:timm/vit_tiny_patch16_224", "vit_tiny.onnx").parity[-1].max_abs  # doctest: +SKIP
         1.3e-06
+        >>> export(net, "net.onnx", preprocess=named("imagenet", 224), labels=["cat", "dog"])  # doctest: +SKIP
     """
-    options = settled(checkpoint, options or ExportOptions())
+    checkpoint = as_checkpoint(source, preprocess)
+    options = settled(checkpoint, with_choices(options or ExportOptions(), checkpoint, preprocess, labels))
     assert options.output is not None
     checkpoint = dataclasses.replace(checkpoint, model=giving(checkpoint.model, options.output))
     output = Path(output)
@@ -89,13 +96,14 @@ def export(
         shape = (checkpoint.model.config.channels, *checkpoint.model.config.image_size)
         graph = trace(traceable(checkpoint.model, opset=options.opset), shape, opset=options.opset)
         graph, _ = run_passes(graph, ((AppendSoftmax(),) if probabilities else ()) + PREPARE)
-        parity = [_gate("traced", graph, folder, checkpoint, ref, progress)]
+        traced = save(graph, folder / "traced")  # no output has this name
+        parity = [_gate("traced", traced, checkpoint, ref, progress)]
         progress("simplifying")
         graph, passes = run_passes(graph, simplification(graph, options.opset))
-        parity.append(_gate("simplified", graph, folder, checkpoint, ref, progress))
         path = save(graph, folder / output.name)
+        parity.append(_gate("simplified", path, checkpoint, ref, progress))
         manifest = write_manifest(path, describe(checkpoint, options, graph, parity, passes))
-        parity.append(_gate("file", path, folder, checkpoint, ref, progress))
+        parity.append(_gate("file", path, checkpoint, ref, progress))
     return ExportReport(output, manifest, tuple(parity), tuple(passes), checkpoint.notes)
 
 
@@ -113,25 +121,15 @@ def _parity_images(options: ExportOptions) -> npt.NDArray[np.float32]:
 
 
 def _gate(
-    stage: str,
-    graph: ir.Model | Path,
-    folder: Path,
-    checkpoint: Checkpoint,
-    ref: Reference,
-    progress: Callable[[str], None],
+    stage: str, path: Path, checkpoint: Checkpoint, ref: Reference, progress: Callable[[str], None]
 ) -> StageParity:
     """Check one stage; a failure names the first tensor that differs."""
     progress(f"parity of the {stage} graph")
-    path = graph if isinstance(graph, Path) else save(graph, folder / "stage")  # no output has this name
     try:
         return check_parity(path, ref, stage)
     except ParityError as error:
         if error.__cause__ is not None:  # it does not load or run: no tensor can be looked at
             raise
         first = first_divergence(path, checkpoint.model, ref.images[:1])
-        where = (
-            f"first diverging tensor: {first}"
-            if first
-            else "alone and unoptimised, all named tensors before the output agree"
-        )
-        raise ParityError(f"{error}; {where}") from error
+        agree = "alone and unoptimised, all named tensors before the output agree"
+        raise ParityError(f"{error}; " + (f"first diverging tensor: {first}" if first else agree)) from error

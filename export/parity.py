@@ -28,7 +28,7 @@ __all__ = [
     "check_parity",
     "deviation",
     "reference",
-    "run_model",
+    "run_double",
 ]
 
 Array32 = npt.NDArray[np.float32]
@@ -114,7 +114,7 @@ def reference(model: nn.Module, images: Array32, *, probabilities: bool = False)
         ExportError: outputs are not finite, or the same for all images, so that a comparison would prove nothing.
     """
     single = run_model(model, images, probabilities=probabilities).astype(np.float32)
-    double = run_model(copy.deepcopy(model).double(), images, probabilities=probabilities)
+    double = run_double(model, images, probabilities=probabilities)
     if not np.isfinite(double).all():
         raise ExportError("the PyTorch model's outputs are not finite")
     if double.std(axis=0).max() <= _LEAST_SPREAD * np.abs(double).max():
@@ -123,6 +123,25 @@ def reference(model: nn.Module, images: Array32, *, probabilities: bool = False)
             "untrained or with a zero head? if not, give real images"
         )
     return Reference(images, single, double)
+
+
+def run_double(model: nn.Module, images: Array32, *, probabilities: bool) -> Array64:
+    """The outputs of a model, computed in float64: (n, classes).
+
+    Raises:
+        ExportError: it has float32 written into its code.
+    """
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)  # of tensors that are made on the way
+    try:
+        return run_model(copy.deepcopy(model).double(), images, probabilities=probabilities)
+    except RuntimeError as error:
+        raise ExportError(
+            f"the model does not run in float64, with which exports are compared ({str(error).splitlines()[0]}): "
+            "does its code name a dtype? x.dtype works in both"
+        ) from error
+    finally:
+        torch.set_default_dtype(usual)
 
 
 def run_model(model: nn.Module, images: Array32, *, probabilities: bool) -> Array64:

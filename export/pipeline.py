@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
-from onnx_ir.passes.common import (
-    ClearMetadataAndDocStringPass,
-    CommonSubexpressionEliminationPass,
-    IdentityEliminationPass,
-    RemoveUnusedNodesPass,
-    RemoveUnusedOpsetsPass,
-    TopologicalSortPass,
-)
+from onnx_ir.passes.common import ClearMetadataAndDocStringPass, RemoveUnusedNodesPass
 
 from vit_edge.export.errors import PassError
 from vit_edge.export.passes import ConvertOpset, DropFullSlices, FoldConstants, NameTensors, OnnxSim
@@ -25,16 +18,8 @@ _log = logging.getLogger(__name__)
 # Directly behind the exporter: keep its scopes as names, then drop them (they hold source paths of this machine).
 PREPARE: tuple[ir.passes.PassBase, ...] = (NameTensors(), ClearMetadataAndDocStringPass())
 
-SIMPLIFY: tuple[ir.passes.PassBase, ...] = (
-    OnnxSim(),
-    FoldConstants(),
-    DropFullSlices(),
-    IdentityEliminationPass(),
-    CommonSubexpressionEliminationPass(),
-    RemoveUnusedNodesPass(),
-    RemoveUnusedOpsetsPass(),
-    TopologicalSortPass(),
-)
+# What each of them gives, and why in this order: docs/passes.md.
+SIMPLIFY: tuple[ir.passes.PassBase, ...] = (OnnxSim(), FoldConstants(), DropFullSlices(), RemoveUnusedNodesPass())
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,4 +79,4 @@ def simplification(model: ir.Model, opset: int) -> tuple[ir.passes.PassBase, ...
     """
     if model.opset_imports[""] == opset:
         return SIMPLIFY
-    return (*SIMPLIFY, ConvertOpset(opset), RemoveUnusedNodesPass())
+    return (*SIMPLIFY, ConvertOpset(opset))

@@ -10,7 +10,7 @@ def intermediates(model: nn.Module, images: Tensor) -> dict[str, Tensor]:
     """Run the model once and keep the output of every submodule.
 
     Args:
-        model: any module whose submodules return single tensors.
+        model: any module; submodules that return more than one tensor are left out.
         images: (B, C, height, width) of the model's dtype, normalised.
 
     Returns:
@@ -19,8 +19,9 @@ def intermediates(model: nn.Module, images: Tensor) -> dict[str, Tensor]:
     outputs: dict[str, Tensor] = {}
 
     def keep(name: str) -> torch.utils.hooks.RemovableHandle:
-        def hook(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-            outputs[name] = output.detach()
+        def hook(module: nn.Module, args: tuple[Tensor, ...], output: object) -> None:
+            if isinstance(output, Tensor):
+                outputs[name] = output.detach()
 
         return model.get_submodule(name).register_forward_hook(hook)
 

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 from vit_edge.building import Model, build
 from vit_edge.config import ViTConfig
 from vit_edge.runtime.errors import ConfigError
+from vit_edge.wrapped import Wrapped
 
 __all__ = ["OutputKind", "giving"]
 
@@ -25,6 +26,8 @@ def giving(model: Model, kind: OutputKind) -> Model:
     Raises:
         ConfigError: the model has no such output.
     """
+    if isinstance(model, Wrapped):
+        return _as_it_is(model, kind)
     config = model.config
     if kind in ("logits", "probabilities"):
         if config.classes == 0:
@@ -42,6 +45,14 @@ def giving(model: Model, kind: OutputKind) -> Model:
     else:
         return _filled(build(dataclasses.replace(config, classes=0)), model)
     return _filled(build(wanted), model)
+
+
+def _as_it_is(model: Wrapped, kind: OutputKind) -> Model:
+    """A foreign module gives what it gives; what that is called, the user says."""
+    shape = model.config.output_shape
+    if (kind == "tokens") != (len(shape) == 2):
+        raise ConfigError(f"the module gives {shape} an image: that is no output of the kind {kind}")
+    return model
 
 
 def _filled(made: Model, model: Model) -> Model:

@@ -1,23 +1,21 @@
 """Lower the opset below what torch's exporter writes."""
 
-from collections.abc import Mapping
-
 import onnx
 import onnx.version_converter
 import onnx_ir as ir
 
 from vit_edge.export.errors import PassError
+from vit_edge.export.passes.weights_aside import put_back, take_out
 
 __all__ = ["ConvertOpset"]
 
 _HIDDEN = "vit_edge.hidden"
-_SMALL = 1024  # bytes: axes, shapes and whatever else the converter may have to look into
 
 
 class ConvertOpset(ir.passes.FunctionalPass):
     """Opset n -> opset `version`, with onnx's own version converter.
 
-    Weights wait outside meanwhile: the converter needs none of them, and takes no model above 2 GiB.
+    Weights wait outside meanwhile, so that the size of the model does not matter.
     """
 
     def __init__(self, version: int) -> None:
@@ -33,7 +31,7 @@ class ConvertOpset(ir.passes.FunctionalPass):
         if model.opset_imports.get("") == self.version:
             return ir.passes.PassResult(model.clone(), modified=False)
         light = model.clone()
-        weights = _detach(light.graph)
+        weights = take_out(light.graph)
         _hide_pads(light)
         try:
             converted = onnx.version_converter.convert_version(ir.to_proto(light), self.version)
@@ -41,7 +39,7 @@ class ConvertOpset(ir.passes.FunctionalPass):
             first = (str(error).splitlines() or [type(error).__name__])[0]
             raise PassError(f"cannot be written at opset {self.version}: {first}") from error
         lowered = ir.from_proto(converted)
-        _attach(lowered.graph, weights)
+        put_back(lowered.graph, weights)
         _show_pads(lowered)
         for node in lowered.graph:  # the converter moves axes into an attribute and forgets this one, new in opset 18
             if node.op_type.startswith("Reduce") and node.attributes.get_int("noop_with_empty_axes", 0) == 0:
@@ -62,26 +60,3 @@ def _show_pads(model: ir.Model) -> None:
         if node.domain == _HIDDEN:
             node.domain = ""
     model.graph.opset_imports.pop(_HIDDEN, None)
-
-
-def _detach(graph: ir.Graph) -> Mapping[str, ir.TensorProtocol]:
-    """Turn large initializers into inputs; their values come back by name."""
-    weights = {}
-    for name, value in list(graph.initializers.items()):
-        tensor = value.const_value
-        if tensor is not None and tensor.nbytes > _SMALL:
-            value.shape, value.type = ir.Shape(tensor.shape.numpy()), ir.TensorType(tensor.dtype)
-            value.const_value = None
-            graph.initializers.pop(name)
-            graph.inputs.append(value)
-            weights[name] = tensor
-    return weights
-
-
-def _attach(graph: ir.Graph, weights: Mapping[str, ir.TensorProtocol]) -> None:
-    for value in list(graph.inputs):
-        tensor = weights.get(str(value.name))
-        if tensor is not None:
-            graph.inputs.remove(value)
-            value.const_value = tensor
-            graph.register_initializer(value)

@@ -4,15 +4,12 @@ One module a source, tried in the order of `FORMATS`; the first whose names matc
 """
 
 import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from torch import Tensor
 
-from vit_edge.building import Config, Model, build
+from vit_edge.building import Config, build
 from vit_edge.checkpoints import (
     google,
     huggingface,
@@ -25,18 +22,26 @@ from vit_edge.checkpoints import (
     tutorial,
 )
 from vit_edge.checkpoints.architecture import with_architecture
+from vit_edge.checkpoints.checkpoint import Checkpoint
 from vit_edge.checkpoints.errors import CheckpointError
+from vit_edge.checkpoints.module import from_module
 from vit_edge.checkpoints.native import save_checkpoint
 from vit_edge.checkpoints.plan import LoadOptions, Plan
 from vit_edge.checkpoints.reading import read
 from vit_edge.checkpoints.rules import assemble, parameter_shapes
 from vit_edge.hub import fetch, is_hub_id
-from vit_edge.outputs import OutputKind
 from vit_edge.positions import resample_positions
-from vit_edge.runtime.preprocess import Preprocess
 from vit_edge.swin_config import SwinConfig
 
-__all__ = ["FORMATS", "Checkpoint", "CheckpointError", "LoadOptions", "load_checkpoint", "save_checkpoint"]
+__all__ = [
+    "FORMATS",
+    "Checkpoint",
+    "CheckpointError",
+    "LoadOptions",
+    "from_module",
+    "load_checkpoint",
+    "save_checkpoint",
+]
 
 FORMATS: tuple[ModuleType, ...] = (
     native,
@@ -50,27 +55,6 @@ FORMATS: tuple[ModuleType, ...] = (
     tutorial,
 )
 _NAMES = "vit-edge, Hugging Face, timm (and DeiT, MAE, DINOv2/v3, CLIP, SigLIP, EVA-02, Swin), torchvision, Google .npz"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
-    """A loaded model and everything its file tells about it.
-
-    `preprocess` is None where neither the file nor a named preset tells it. `notes` are assumptions to show.
-    """
-
-    model: Model
-    name: str
-    format: str
-    sha256: str
-    output: OutputKind
-    preprocess: Preprocess | None
-    preprocess_origin: str
-    labels: tuple[str, ...]
-    notes: tuple[str, ...]
-    heads_assumed: bool
-    about: Mapping[str, Any]
-    options: LoadOptions  # what the user said, so that the same checkpoint can be loaded the same way again
 
 
 def load_checkpoint(path: str | Path, options: LoadOptions | None = None) -> Checkpoint:

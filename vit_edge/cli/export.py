@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from vit_edge.building import Config
     from vit_edge.checkpoints import Checkpoint
     from vit_edge.export import ExportOptions, ExportReport
+    from vit_edge.wrapped import WrappedConfig
 
 __all__ = ["export", "show_report"]
 
@@ -88,7 +89,9 @@ def _load(
     )
 
 
-def _heads(config: "Config") -> str:
+def _heads(config: "Config | WrappedConfig") -> str:
+    if config.heads is None:
+        return "as the module has them"
     if isinstance(config.heads, int):
         return f"{config.heads} of width {config.width // config.heads}"
     return ", ".join(map(str, config.heads)) + " in the stages"
