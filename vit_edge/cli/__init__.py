@@ -1,6 +1,7 @@
 """The command line. One module a command; heavy packages are imported inside the command that needs them.
 
-Exit codes: 0 done, 1 a check failed or an error the user can act on, 2 usage, 130 interrupted.
+Exit codes: 0 done, 1 a check failed or an error the user can act on, 2 usage, 3 undecided (`eval`),
+130 interrupted.
 """
 
 import os
@@ -14,6 +15,7 @@ import click
 from vit_edge import __version__
 from vit_edge.cli.adopt import adopt
 from vit_edge.cli.demo import demo
+from vit_edge.cli.evaluate import evaluate
 from vit_edge.cli.export import export
 from vit_edge.cli.inspect import inspect
 from vit_edge.cli.predict import predict
@@ -31,7 +33,7 @@ def cli() -> None:
     """From a trained Vision Transformer to one verified ONNX file on a device."""
 
 
-for _command in (export, adopt, verify, predict, inspect, demo):
+for _command in (export, adopt, verify, evaluate, predict, inspect, demo):
     cli.add_command(_command)
 
 
