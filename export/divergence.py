@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import numpy.typing as npt
@@ -10,10 +9,9 @@ import onnx_ir as ir
 import torch
 from torch import nn
 
-from vit_edge.export.model_file import save
+from vit_edge.export.model_file import open_graph
 from vit_edge.export.parity import deviation
 from vit_edge.intermediates import intermediates
-from vit_edge.runtime.session import open_session
 
 __all__ = ["INTERMEDIATE_TOLERANCE", "Divergence", "first_divergence"]
 
@@ -50,8 +48,7 @@ def named_deviations(path: Path, model: nn.Module, images: npt.NDArray[np.float3
     graph_model = ir.load(path)
     named = [v for node in graph_model.graph for v in node.outputs if v.name in expected and not v.is_graph_output()]
     graph_model.graph.outputs.extend(named)
-    with TemporaryDirectory() as folder:
-        session = open_session(save(graph_model, Path(folder) / "named.onnx"), optimization="none")
+    session = open_graph(graph_model, optimization="none")
     got = session.run([value.name for value in named], {session.get_inputs()[0].name: images})
     found = []
     for value, tensor in zip(named, got, strict=True):

@@ -8,12 +8,14 @@ from tempfile import TemporaryDirectory
 
 import onnx
 import onnx_ir as ir
+from onnxruntime import InferenceSession
 
 from vit_edge.export.errors import ExportError
 from vit_edge.runtime.manifest import METADATA_KEY, ExternalData, Manifest
 from vit_edge.runtime.onnxfile import file_sha256, read
+from vit_edge.runtime.session import Optimization, open_session
 
-__all__ = ["save", "staging_folder", "write_manifest"]
+__all__ = ["open_graph", "save", "staging_folder", "write_manifest"]
 
 _ONE_FILE_LIMIT = (1 << 31) - (64 << 20)  # protobuf's 2 GiB, with room for the graph and the manifest
 # The intermediate representation that came with each opset, so that old runtimes load the file
@@ -41,6 +43,12 @@ def save(model: ir.Model, path: Path, ir_version: int | None = None) -> Path:
     else:
         path.write_bytes(ir.to_proto(model).SerializeToString(deterministic=True))
     return path
+
+
+def open_graph(model: ir.Model, optimization: Optimization = "all") -> InferenceSession:
+    """An onnxruntime session of a graph in memory, whatever its size."""
+    with TemporaryDirectory() as folder:
+        return open_session(save(model, Path(folder) / "graph.onnx"), optimization=optimization)
 
 
 def write_manifest(path: Path, manifest: Manifest) -> Manifest:
