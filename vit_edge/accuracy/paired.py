@@ -70,7 +70,8 @@ class Verdict:
         outcome: `pass`: the whole interval lies within the budget; `fail`: the whole interval lies above it;
             `undecided`: neither.
         max_drop: The budget, in points.
-        images_needed: For an undecided verdict, about how many images would decide it (`images_needed`).
+        images_needed: For an undecided verdict, about how many images prove the budget at the measured discordance:
+            at the measured drop, or, where that is not within the budget, if there is no drop at all.
         message: One sentence.
     """
 
@@ -191,6 +192,16 @@ def check_budget(max_drop: float) -> None:
         raise ConfigError(f"got a budget of {max_drop} points, expected 0..100")
 
 
+def _needed(paired: Paired, max_drop: float) -> tuple[int | None, str]:
+    """How many images would prove the budget at the measured discordance, and at which drop."""
+    discordance = (paired.lost + paired.gained) / paired.images
+    for drop, supposed in ((paired.drop, "at this drop"), (0.0, "if there is no drop")):
+        needed = images_needed(discordance, drop, max_drop)
+        if needed is not None:
+            return max(needed, paired.images + 1), supposed  # as many as there were did not do
+    return None, ""
+
+
 def judge(paired: Paired, max_drop: float) -> Verdict:
     """Hold a comparison against a budget.
 
@@ -210,10 +221,6 @@ def judge(paired: Paired, max_drop: float) -> Verdict:
     if low > max_drop:
         message = f"{found}: above {max_drop:g}"
         return Verdict(outcome="fail", max_drop=max_drop, images_needed=None, message=message)
-    needed = images_needed((paired.lost + paired.gained) / paired.images, paired.drop, max_drop)
-    if needed is None:
-        advice = f"at this drop no number of images proves {max_drop:g}"
-    else:
-        needed = max(needed, paired.images + 1)  # so many were just not enough
-        advice = f"about {needed:,} needed to prove {max_drop:g} at this drop"
+    needed, supposed = _needed(paired, max_drop)
+    advice = f"about {needed:,} images needed to prove {max_drop:g} {supposed}" if needed else "only a gain proves 0"
     return Verdict(outcome="undecided", max_drop=max_drop, images_needed=needed, message=f"{found}; {advice}")

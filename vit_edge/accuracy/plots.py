@@ -150,7 +150,9 @@ def range_plot(layers: Sequence[Layer]) -> str:
             axes.plot([low], [row], "|", color=colour, markersize=9, markeredgewidth=2)
             axes.plot([high], [row], "o", color=colour, markersize=6)
         axes.set_xscale("log")
-        axes.set_xlabel("input: | 99.9 % of the values, ● largest")
+        axes.xaxis.set_major_formatter("{x:g}")  # the default writes powers as formulas, which are not parsed here
+        axes.xaxis.set_minor_formatter("")
+        axes.set_xlabel("input (| 99.9 %, ● largest)")
         _rows(axes, widest)
 
     return _draw("ranges", _height(widest), paint)

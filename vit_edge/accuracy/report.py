@@ -9,7 +9,7 @@ from vit_edge.accuracy.evaluation import Evaluation, Flip, ModelFacts
 from vit_edge.accuracy.extras import report_package
 from vit_edge.accuracy.layers import quantized_layers
 from vit_edge.accuracy.plots import LAYERS_SHOWN, damage_plot, interval_plot, range_plot, reliability_plot
-from vit_edge.accuracy.summary import agreement_text, paired_text, size
+from vit_edge.accuracy.summary import agreement_text, paired_text, percent, size
 from vit_edge.accuracy.thumbnails import thumbnail
 
 __all__ = ["FLIPS_SHOWN", "render", "require_packages"]
@@ -77,7 +77,7 @@ def _content(found: Evaluation) -> dict[str, object]:
         "columns": [_column(heading, facts) for heading, facts in files if facts],
         "agreement": agreement_text(both) if both else (),
         "paired": paired_text(both) if both and both.paired else (),
-        "layers": [layer for layer in layers if layer.mended],
+        "layers": sorted((layer for layer in layers if layer.mended), key=lambda layer: -layer.damage),
         "layers_problem": problem,
         "layers_total": len(layers),
         "layers_shown": min(LAYERS_SHOWN, len(layers)),
@@ -97,10 +97,10 @@ def _column(heading: str, facts: ModelFacts) -> dict[str, str]:
     found = facts.accuracy
     if found:
         low, high = found.top1_interval
-        cells["top-1"] = f"{found.top1:.2%}"
+        cells["top-1"] = percent(found.top1)
         cells["95 % interval"] = f"{100 * low:.1f} … {100 * high:.1f}"
-        cells["top-5"] = "–" if found.top5 is None else f"{found.top5:.2%}"
-        cells["calibration error"] = f"{found.ece:.3f}"
+        cells["top-5"] = "–" if found.top5 is None else percent(found.top5)
+        cells["ECE"] = f"{found.ece:.3f}"
     return cells
 
 

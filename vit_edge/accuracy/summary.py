@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from vit_edge.accuracy.evaluation import Comparison, Evaluation, ModelFacts
 
-__all__ = ["agreement_text", "paired_text", "size", "summary"]
+__all__ = ["agreement_text", "paired_text", "percent", "size", "summary"]
 
 _WIDTH = 80
 _CLASSES_SHOWN = 5
@@ -19,6 +19,11 @@ def size(count: int) -> str:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1000
     return f"{value:.2f} GB"
+
+
+def percent(share: float) -> str:
+    """0.8265 -> "82.65 %"."""
+    return f"{100 * share:.2f} %"
 
 
 def summary(found: Evaluation) -> list[str]:
@@ -49,8 +54,8 @@ def _column(facts: ModelFacts) -> list[tuple[str, str]]:
     found = facts.accuracy
     if found:
         low, high = found.top1_interval
-        cells.append(("top-1", f"{found.top1:.2%} ({100 * low:.1f} … {100 * high:.1f})"))
-        cells.append(("top-5", "-" if found.top5 is None else f"{found.top5:.2%}"))
+        cells.append(("top-1", f"{percent(found.top1)} ({100 * low:.1f} … {100 * high:.1f})"))
+        cells.append(("top-5", "-" if found.top5 is None else percent(found.top5)))
         cells.append(("calibration", f"ECE {found.ece:.3f}"))
     return cells
 
@@ -59,7 +64,7 @@ def agreement_text(both: Comparison) -> tuple[str, str]:
     """Same classes; distance of the outputs."""
     near = both.agreement
     sqnr = "equal outputs" if near.sqnr_db is None else f"SQNR {near.sqnr_db:.1f} dB"
-    first = f"same class for {near.argmax:.2%} of the images ({len(both.flips):,} flipped)"
+    first = f"same class for {percent(near.argmax)} of the images ({len(both.flips):,} flipped)"
     far = f"relative L2 {near.relative_l2:.3g}, worst image {near.relative_l2_worst:.3g}"
     return first, f"{far}; {sqnr}; KL {near.kl:.2g} nats"
 
