@@ -60,7 +60,7 @@ def test_all_defects_are_listed_at_once(tmp_path: Path) -> None:
         f"line {n}" for n in (3, 4, 5, 6, 7, 8, 9, 9)
     ]
     text = str(caught.value)
-    assert "8 defects in 8 rows" in text
+    assert "8 rows, 8 in all" in text
     assert "gone.jpg: no such file" in text
     assert "b.jpg: unknown label '9'" in text
     assert "a.jpg: listed before, in line 2" in text

@@ -53,6 +53,12 @@ def test_a_model_that_lost_a_class(write_model: Write, write_data: Write, worse:
     assert any("10 → 0 of 10" in line and "yellow" in line for line in text)
 
 
+def test_names_of_classes_cannot_drive_a_terminal(write_model: Write, write_data: Write, worse: np.ndarray) -> None:
+    found = evaluate(write_model("int8.onnx", worse), write_data(60), baseline=write_model())
+    evil = replace(found, names=(*found.names[:5], "\x1b[2J" + "x" * 200))
+    assert all(line.isprintable() and len(line) <= 80 for line in summary(evil))
+
+
 def test_outputs_are_the_predictors_own_whatever_the_batch(write_model: Write, write_data: Write) -> None:
     from vit_edge.accuracy import open_model, read_dataset, score
 

@@ -122,7 +122,7 @@ def _from_csv(root: Path, table: Path, known: ClassNames) -> Dataset:
         if isinstance(label, str):
             defects.append(f"line {line}: {file or '(no file)'}: {label}")
     if defects:
-        raise DataError(f"{table}: {len(defects):,} defects in {len(rows):,} rows", defects)
+        raise DataError(f"{table}: defects in its {len(rows):,} rows, {len(defects):,} in all", defects)
     if not rows:
         raise DataError(f"{table}: has no rows")
     indices = tuple(label for label in labels if isinstance(label, int))

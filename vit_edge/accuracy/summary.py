@@ -37,7 +37,13 @@ def summary(found: Evaluation) -> list[str]:
         lines += [*_block("paired", paired_text(both)), *_worst_classes(found, both)]
     if both and both.verdict:
         lines += ["", *textwrap.wrap(f"{both.verdict.outcome}: {both.verdict.message}", _WIDTH)]
-    return [line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…" for line in lines]
+    return [_fitting(line) for line in lines]
+
+
+def _fitting(line: str) -> str:
+    """At most 80 characters, none of which a terminal acts on: names of files and classes may hold anything."""
+    line = "".join(c if c.isprintable() else "\ufffd" for c in line)
+    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
 
 
 def _table(found: Evaluation) -> Iterator[str]:
