@@ -5,14 +5,15 @@ rows divided by it, so the spread of an activation's channels is an accident of 
 invariant: one scale serves all channels. The scales here are powers of two, so that no rounding is added.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from vit_edge.export.quantization.linears import Site, constant, find_linears, find_sites
+from vit_edge.export.quantization.graph import set_weight
+from vit_edge.export.quantization.linears import Linear, Site, constant, find_linears, find_sites
 
 __all__ = ["ALPHAS", "apply_scales", "balanced_scales", "foldable"]
 
@@ -45,11 +46,12 @@ def balanced_scales(peak: Array, weight: Array, alpha: float) -> Array:
     exponent = np.zeros(len(peak))
     exponent[alive] = alpha * np.log2(peak[alive]) - (1 - alpha) * np.log2(of_weight[alive])
     exponent[alive] -= np.median(exponent[alive]) if alive.any() else 0.0
-    return np.exp2(np.clip(np.rint(exponent), -40, 40)).astype(np.float32)
+    made: Array = np.exp2(np.clip(np.rint(exponent), -40, 40)).astype(np.float32)
+    return made
 
 
 def foldable(graph: ir.Graph, site: Site) -> Origin | None:
-    """What a site's scales can be folded into; None where something else reads the activation or it is computed otherwise."""
+    """What a site's scales can be folded into; None where something else reads it or it is computed otherwise."""
     value = site.source
     readers = {linear.nodes[0] for linear in site.linears}
     while True:
@@ -84,6 +86,10 @@ def _keeps_last_axis(node: ir.Node) -> bool:
     return bool(attribute) and all(axis % rank != rank - 1 for axis in attribute)
 
 
+def _transposed(linear: Linear) -> bool:
+    return bool(linear.nodes[0].attributes.get_int("transB", 0))
+
+
 def _owned(initializers: list[ir.Value], node: ir.Node) -> Origin | None:
     """These numbers, if nobody else uses them."""
     alone = all(constant(value) is not None and {use.node for use in value.uses()} == {node} for value in initializers)
@@ -116,7 +122,7 @@ def _of_linear(graph: ir.Graph, values: ir.Value) -> Origin | None:
     node = values.producer()
     last = _through(node) if node is not None and node.op_type in _HEADS_APART else node
     linear = next((each for each in find_linears(graph) if each.nodes[-1] is last), None)
-    if linear is None or len(tuple(linear.output.uses())) != 1 or linear.nodes[0].attributes.get_int("transB", 0):
+    if linear is None or len(tuple(linear.output.uses())) != 1 or _transposed(linear):
         return None
     numbers = [value for node in linear.nodes for value in node.inputs if constant(value) is not None]
     owned = (len(tuple(value.uses())) == 1 for value in numbers if value is not None)
@@ -137,18 +143,9 @@ def apply_scales(model: ir.Model, scales: Mapping[str, Array]) -> ir.Model:
             assert origin is not None, site.name
             t = scales[site.name]
             for value in origin.initializers:
-                _set(value, constant(value) / t)
+                numbers = constant(value)
+                assert numbers is not None
+                value.const_value = ir.tensor((numbers / t).astype(np.float32), name=value.name)
             for linear in site.linears:
-                weight = linear.nodes[0].inputs[1]
-                rows = t if linear.nodes[0].attributes.get_int("transB", 0) else t[:, None]
-                _set(weight, constant(weight) * rows)  # type: ignore[arg-type,operator]
+                set_weight(made.graph, linear, linear.weight * t[:, None])
     return made
-
-
-def _set(value: ir.Value, numbers: Array) -> None:
-    value.const_value = ir.tensor(numbers.astype(np.float32), name=value.name)
-
-
-def foldable_sites(graph: ir.Graph) -> Iterator[Site]:
-    """Those whose scales can be chosen freely."""
-    return (site for site in find_sites(graph) if foldable(graph, site) is not None)

@@ -15,7 +15,7 @@ _SEARCH_ROWS = 512
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """scale and zero point of q = round(x / scale) + zero_point, clipped to 0 ... levels - 1.
+    """Scale and zero point of q = round(x / scale) + zero_point, clipped to 0 ... levels - 1.
 
     `error` is the expected squared error of the layer's outputs that it causes, an output row.
     """
@@ -36,7 +36,8 @@ def _range(low: float, high: float, levels: int) -> tuple[float, int]:
 def round_trip(x: Array, scale: float, zero_point: int, levels: int = 256) -> Array:
     """What is left of x after quantization, as QuantizeLinear rounds (half to even)."""
     q = np.clip(np.rint(x / np.float32(scale)) + zero_point, 0, levels - 1)
-    return ((q - zero_point) * np.float32(scale)).astype(np.float32)
+    made: Array = ((q - zero_point) * np.float32(scale)).astype(np.float32)
+    return made
 
 
 def choose_range(rows: Array, low: float, high: float, weight: Array, levels: int = 256) -> Range:
@@ -50,6 +51,7 @@ def choose_range(rows: Array, low: float, high: float, weight: Array, levels: in
         low: smallest value seen.
         high: largest value seen.
         weight: (K, N); rows of zeros leave their channel out of account.
+        levels: of the integers, 256 or 65536.
     """
     importance = np.square(weight, dtype=np.float64).sum(axis=1)
     used = importance > 0
@@ -66,7 +68,7 @@ def choose_range(rows: Array, low: float, high: float, weight: Array, levels: in
     return best
 
 
-def quantize_weight(weight: Array, bits: int = 8) -> tuple[npt.NDArray[np.int8], Array]:
+def quantize_weight(weight: Array) -> tuple[npt.NDArray[np.int8], Array]:
     """Symmetric int8, one scale an output channel, which covers its largest magnitude.
 
     Args:
@@ -75,7 +77,6 @@ def quantize_weight(weight: Array, bits: int = 8) -> tuple[npt.NDArray[np.int8],
     Returns:
         (K, N) int8 in -127 ... 127, and the scales (N,) float32.
     """
-    most = (1 << (bits - 1)) - 1
     peak = np.abs(weight).max(axis=0)
-    scale = np.where(peak > 0, peak / most, 1.0).astype(np.float32)
-    return np.clip(np.rint(weight / scale), -most, most).astype(np.int8), scale
+    scale = np.where(peak > 0, peak / 127, 1.0).astype(np.float32)
+    return np.clip(np.rint(weight / scale), -127, 127).astype(np.int8), scale
