@@ -2,7 +2,7 @@
 
 from vit_edge.runtime.errors import VitEdgeError
 
-__all__ = ["ExportError", "ParityError", "PassError"]
+__all__ = ["ExportError", "ParityError", "PassError", "QuantizationError"]
 
 
 class ExportError(VitEdgeError):
@@ -15,3 +15,7 @@ class PassError(ExportError):
 
 class ParityError(ExportError):
     """A graph does not compute what its source model computes."""
+
+
+class QuantizationError(ExportError):
+    """A model cannot be quantized, or not well enough to be used."""

@@ -4,18 +4,72 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from vit_edge.runtime.errors import ConfigError, InputError
+from vit_edge.runtime.golden import GOLDEN_SET, golden_images
 from vit_edge.runtime.images import decode
-from vit_edge.runtime.preprocess import Preprocess, prepare
+from vit_edge.runtime.preprocess import Preprocess, normalise, prepare
 
-__all__ = ["FEWEST", "Calibration"]
+__all__ = ["FEWEST", "Calibration", "ImageSet", "Synthetic"]
 
 FEWEST = 16  # below it ranges are guesses
-_LEAST_SPREAD = 1e-3  # standard deviation between images, of normalised pixels
+
+
+class ImageSet(Protocol):
+    """Images to run a model on."""
+
+    def __len__(self) -> int: ...
+
+    def images(self) -> Iterator[npt.NDArray[np.float32]]:
+        """Each image (C, height, width) float32, normalised."""
+
+    def evenly(self, count: int) -> tuple[int, ...]:
+        """The numbers of so many of them, or of all, evenly spaced."""
+
+    def subset(self, numbers: Sequence[int]) -> "ImageSet":
+        """Some of them."""
+
+    def sha256(self) -> str:
+        """Of all contents, in order."""
+
+
+def _evenly(total: int, count: int) -> tuple[int, ...]:
+    count = min(count, total)
+    return tuple(index * total // count for index in range(count))
+
+
+@dataclass(frozen=True, slots=True)
+class Synthetic:
+    """Golden images, for schemes that need none: they show little of what photographs do to a model."""
+
+    count: int
+    preprocess: Preprocess
+    numbers: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.numbers) or self.count
+
+    def images(self) -> Iterator[npt.NDArray[np.float32]]:
+        """Each image (C, height, width) float32, normalised."""
+        spec = self.preprocess
+        made = normalise(golden_images(self.count, *spec.size, spec.channels), spec)
+        yield from made[list(self.numbers)] if self.numbers else made
+
+    def evenly(self, count: int) -> tuple[int, ...]:
+        """The numbers of so many of them, or of all, evenly spaced."""
+        return _evenly(len(self), count)
+
+    def subset(self, numbers: Sequence[int]) -> "Synthetic":
+        """Some of them."""
+        return Synthetic(self.count, self.preprocess, tuple(numbers))
+
+    def sha256(self) -> str:
+        """Of the set's name."""
+        return hashlib.sha256(f"{GOLDEN_SET} {self.count}".encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,32 +100,26 @@ class Calibration:
         """Each image (C, height, width) float32, normalised.
 
         Raises:
-            ConfigError: some cannot be read (all of them are named, at the end), or all are the same.
+            ConfigError: some cannot be read; it is raised at the end and counts all of them.
         """
         bad: list[str] = []
-        first: npt.NDArray[np.float32] | None = None
-        spread = 0.0
         for path in self.paths:
             try:
-                image = prepare(decode(path), self.preprocess)
+                yield prepare(decode(path), self.preprocess)
             except InputError as error:
                 bad.append(str(error))
-                continue
-            first = image if first is None else first
-            spread = max(spread, float(np.abs(image - first).max()))
-            yield image
         if bad:
             raise ConfigError(
                 f"{len(bad)} of {len(self.paths)} calibration images cannot be read: {'; '.join(bad[:5])}"
             )
-        if spread < _LEAST_SPREAD:
-            raise ConfigError("all calibration images are the same: ranges would fit nothing else")
 
-    def subset(self, count: int) -> "Calibration":
-        """Evenly spaced ones."""
-        count = min(count, len(self.paths))
-        chosen = tuple(self.paths[index * len(self.paths) // count] for index in range(count))
-        return Calibration(chosen, self.preprocess)
+    def evenly(self, count: int) -> tuple[int, ...]:
+        """The numbers of so many of them, or of all, evenly spaced."""
+        return _evenly(len(self), count)
+
+    def subset(self, numbers: Sequence[int]) -> "Calibration":
+        """Some of them."""
+        return Calibration(tuple(self.paths[number] for number in numbers), self.preprocess)
 
     def sha256(self) -> str:
         """Of all files' contents, in order: what the figures of a quantized file rest on."""

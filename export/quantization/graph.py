@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from vit_edge.export.quantization.linears import Linear
 
-__all__ = ["add_constant", "add_node", "set_weight"]
+__all__ = ["add_behind", "add_constant", "add_node", "set_bias", "set_weight", "take_over"]
 
 
 def add_constant(graph: ir.Graph, name: str, numbers: npt.NDArray[np.generic]) -> ir.Value:
@@ -36,6 +36,27 @@ def add_node(
     node.outputs[0].name = name
     graph.insert_before(before, node)
     return node.outputs[0]
+
+
+def add_behind(graph: ir.Graph, node: ir.Node, term: ir.Value, name: str) -> None:
+    """y + term in place of a node's output y, under its name."""
+    old = node.outputs[0]
+    total = ir.node("Add", [old, term], name=name)
+    made, called = total.outputs[0], old.name
+    made.shape, made.type = old.shape, old.type
+    graph.insert_after(node, total)
+    ir.convenience.replace_all_uses_with(old, made, replace_graph_outputs=True)
+    total.replace_input_with(0, old)
+    old.name, made.name = f"{name}/before", called
+
+
+def take_over(graph: ir.Graph, linear: Linear, node: ir.Node) -> None:
+    """A node in place of a layer, under the name of its output."""
+    old, made = linear.output, node.outputs[0]
+    made.name, made.shape, made.type = old.name, old.shape, old.type
+    graph.insert_before(linear.nodes[-1], node)
+    ir.convenience.replace_all_uses_with(old, made, replace_graph_outputs=True)
+    graph.remove(list(linear.nodes)[::-1], safe=True)
 
 
 def set_weight(graph: ir.Graph, linear: Linear, weight: npt.NDArray[np.float32]) -> None:

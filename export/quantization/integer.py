@@ -1,15 +1,15 @@
-"""Write int8 arithmetic into a graph: QuantizeLinear with constants, then one integer product a layer."""
+"""Write int8 arithmetic into a graph: QuantizeLinear or DynamicQuantizeLinear, then one integer product a layer."""
 
 from collections.abc import Mapping
 
 import numpy as np
 import onnx_ir as ir
 
-from vit_edge.export.quantization.graph import add_constant, add_node
+from vit_edge.export.quantization.graph import add_constant, add_node, take_over
 from vit_edge.export.quantization.linears import Linear, Site, find_sites
 from vit_edge.export.quantization.ranges import Range, quantize_weight, round_trip
 
-__all__ = ["bias_corrections", "write_integer"]
+__all__ = ["bias_corrections", "write_dynamic", "write_integer"]
 
 
 def write_integer(model: ir.Model, ranges: Mapping[str, Range], corrections: Mapping[str, np.ndarray]) -> ir.Model:
@@ -27,6 +27,29 @@ def write_integer(model: ir.Model, ranges: Mapping[str, Range], corrections: Map
     for site in find_sites(made.graph):
         if site.name in ranges:
             _rewrite(made.graph, site, ranges[site.name], corrections)
+    made.opset_imports["com.microsoft"] = 1
+    return made
+
+
+def write_dynamic(model: ir.Model, ranges: Mapping[str, Range], corrections: Mapping[str, np.ndarray]) -> ir.Model:
+    """The same with scales from the tensor itself, over all images of a batch.
+
+    Args:
+        model: not changed.
+        ranges: whose keys say which sites are quantized.
+        corrections: not used: scales differ from those that errors were measured with.
+    """
+    made = model.clone()
+    for site in find_sites(made.graph):
+        if site.name not in ranges:
+            continue
+        node = ir.node("DynamicQuantizeLinear", [site.source], num_outputs=3, name=f"{site.name}/DynamicQuantizeLinear")
+        for value, suffix in zip(node.outputs, ("x", "x_scale", "x_zero_point"), strict=True):
+            value.name = f"{site.name}.{suffix}"
+        made.graph.insert_before(site.linears[0].nodes[0], node)
+        quantized, scale, zero = node.outputs
+        for linear in site.linears:
+            _replace(made.graph, linear, quantized, (scale, zero), None)
     made.opset_imports["com.microsoft"] = 1
     return made
 
@@ -57,16 +80,7 @@ def _replace(
         add_constant(graph, f"{linear.name}.bias_float", bias.astype(np.float32)),
     ]
     node = ir.node("MatMulIntegerToFloat", inputs, domain="com.microsoft", name=linear.nodes[0].name)
-    _take_over(graph, linear, node)
-
-
-def _take_over(graph: ir.Graph, linear: Linear, node: ir.Node) -> None:
-    """The node stands where the layer stood, under the name of its output."""
-    old, made = linear.output, node.outputs[0]
-    made.name, made.shape, made.type = old.name, old.shape, old.type
-    graph.insert_before(linear.nodes[-1], node)
-    ir.convenience.replace_all_uses_with(old, made, replace_graph_outputs=True)
-    graph.remove(list(linear.nodes)[::-1], safe=True)
+    take_over(graph, linear, node)
 
 
 def bias_corrections(site: Site, rows: np.ndarray, chosen: Range) -> dict[str, np.ndarray]:

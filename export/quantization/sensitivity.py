@@ -7,13 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from vit_edge.export.quantization.linears import Site
-from vit_edge.export.quantization.observation import Observation
+from vit_edge.export.quantization.observation import Observation, TokenPeaks
 from vit_edge.export.quantization.planning import SitePlan
 from vit_edge.export.quantization.ranges import Range
-from vit_edge.export.quantization.trial import try_graph
+from vit_edge.export.quantization.trial import compare, run
 
-__all__ = ["Writer", "damages", "describe_shape"]
+__all__ = ["Writer", "damages", "describe_shape", "describe_streams"]
 
 Array = npt.NDArray[np.float32]
 Writer = Callable[[ir.Model, Mapping[str, Range], Mapping[str, Array]], ir.Model]
@@ -28,8 +27,6 @@ def damages(
     write: Writer,
     images: Sequence[Array],
     reference: Array,
-    *,
-    progress: Callable[[str], None] = lambda step: None,
 ) -> dict[str, float]:
     """Relative L2 of the outputs when one site is quantized, as it is, and everything else is float.
 
@@ -39,12 +36,10 @@ def damages(
         write: puts the integer arithmetic of the scheme into a graph.
         images: (C, height, width) float32, normalised; 8 to 16 do.
         reference: the float graph's outputs for them.
-        progress: called with the site's name as it begins.
     """
     found = {}
     for name, plan in plans.items():
-        progress(name)
-        found[name] = try_graph(write(model, {name: plan.range}, {}), images, reference).l2
+        found[name] = compare(run(write(model, {name: plan.range}, {}), images), reference, classes=False).l2
     return found
 
 
@@ -80,7 +75,7 @@ def shape_of(seen: Observation) -> Shape:
     )
 
 
-def describe_shape(site: Site, seen: Observation) -> str:
+def describe_shape(seen: Observation) -> str:
     """In words, for people; empty where nothing is unusual."""
     shape = shape_of(seen)
     if shape.largest < _OUTLYING * shape.p999:
@@ -96,3 +91,19 @@ def describe_shape(site: Site, seen: Observation) -> str:
 
 def _listed(word: str, numbers: Sequence[int]) -> str:
     return f"{word}{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+
+
+def describe_streams(peaks: Mapping[str, TokenPeaks]) -> str:
+    """Outlier tokens of the residual stream, in words; empty where there are none."""
+    most = max(peaks.values(), key=lambda each: float(each.ratio.max()), default=None)
+    if most is None or not most.outliers.any():
+        return ""
+    an_image = most.outliers.sum() / most.images
+    if an_image > max(1.0, _FEW_TOKENS * len(most.ratio)):
+        return ""
+    where = np.flatnonzero(most.outliers >= most.images / 2)
+    named = _listed("token", where.tolist()) if len(where) else f"{an_image:.1f} tokens an image, not always the same,"
+    return (
+        f"outliers in the residual stream: {named} up to {most.ratio.max():.0f} times the median token; "
+        "the stream and its normalisation stay float"
+    )

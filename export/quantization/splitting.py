@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from vit_edge.export.quantization.graph import add_constant, add_node, set_bias, set_weight
+from vit_edge.export.quantization.graph import add_behind, add_constant, add_node, set_bias, set_weight
 from vit_edge.export.quantization.linears import OUTLIERS, Linear, Site, find_linears, find_sites
 
 __all__ = ["hidden_layer", "split_channels"]
@@ -81,11 +81,4 @@ def _add_part(graph: ir.Graph, linear: Linear, kept: ir.Value, index: Indices) -
     without[index] = 0
     set_weight(graph, linear, without)
     part = add_node(graph, last, "MatMul", [kept, weight], f"{name}/rows")
-    old = linear.output
-    total = ir.node("Add", [old, part], name=f"{linear.name}/sum")
-    made, called = total.outputs[0], old.name
-    made.shape, made.type = old.shape, old.type
-    graph.insert_after(last, total)
-    ir.convenience.replace_all_uses_with(old, made, replace_graph_outputs=True)
-    total.replace_input_with(0, old)
-    old.name, made.name = f"{linear.name}/without{OUTLIERS}", called
+    add_behind(graph, last, part, f"{linear.name}/sum")
