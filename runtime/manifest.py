@@ -131,6 +131,7 @@ class Manifest:
     session: Mapping[str, str]  # session configuration entries that the file asks for
     content_sha256: str  # of graph and weights: `onnxfile.content_sha256`
     external_data: ExternalData | None = None
+    batch_dependent: bool = False  # an answer depends on what else is in its batch: scales are found while it runs
     schema_version: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:

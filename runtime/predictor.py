@@ -83,6 +83,8 @@ class Predictor:
         providers: Execution providers of onnxruntime in order of preference; the CPU's by default.
         threads: Threads within one operator; by default all that this process may use.
         check: Compare the file with its content hash and run its golden images: some images' time.
+        batch_mates: Run the images of a batch together even where the file says that each answer then depends on the
+            others (`int8-dynamic`). By default such files get one image at a time.
 
     Raises:
         ModelFileError: The file is damaged, is no vit-edge model file, or this machine computes
@@ -103,6 +105,7 @@ class Predictor:
         providers: Sequence[str] | None = None,
         threads: int | None = None,
         check: bool = True,
+        batch_mates: bool = False,
     ) -> None:
         file = onnxfile.read(path)
         self.manifest: Manifest = read_manifest(file)
@@ -111,6 +114,7 @@ class Predictor:
             _check_graph(file, self.manifest)
             if check:
                 check_content(file, self.manifest)
+            self._alone = self.manifest.batch_dependent and not batch_mates
             entries = self.manifest.session
             self._session = open_session(file.path, providers=providers, threads=threads, entries=entries)
             report = self.golden_report() if check else None
@@ -132,6 +136,8 @@ class Predictor:
         return self.manifest.labels
 
     def _run(self, x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        if self._alone and len(x) > 1:
+            return np.concatenate([self._run(one[None]) for one in x])
         info = self.manifest
         try:
             (output,) = self._session.run([info.output.name], {info.input.name: x})

@@ -14,13 +14,16 @@ import onnx_ir as ir
 
 from vit_edge.export.quantization.graph import add_behind, add_constant, take_over
 from vit_edge.export.quantization.linears import Linear, find_sites
+from vit_edge.export.quantization.observation import Observation
+from vit_edge.export.quantization.ranges import Range
+from vit_edge.export.quantization.sensitivity import Writer
 
-__all__ = ["Blocks", "gptq", "nearest", "write_blocks"]
+__all__ = ["Blocks", "gptq", "nearest", "write_blocks", "writer"]
 
 Array = npt.NDArray[np.float32]
 
 _LEVELS = 15
-_DAMPING = 0.01  # of the mean squared activation, as in the paper's code
+_DAMPING = 0.1  # of the mean squared activation; the paper's 0.01 is up to 5 % worse with samples of 2,000 rows
 _SHRINKS = np.linspace(1.0, 0.7, 13)  # of a block's range; a narrower one rounds finer and clips its ends
 
 
@@ -110,6 +113,26 @@ def _inverse_cholesky(rows: Array) -> npt.NDArray[np.float64]:
     moments += np.eye(len(moments)) * (_DAMPING * np.trace(moments) / len(moments) + 1e-12)
     upper: npt.NDArray[np.float64] = np.linalg.cholesky(np.linalg.inv(moments)).T
     return upper
+
+
+def writer(seen: Mapping[str, Observation], size: int) -> Writer:
+    """What puts 4-bit layers into a graph; each layer is quantized once.
+
+    Args:
+        seen: what the calibration images showed, by site name.
+        size: of a block.
+    """
+    done: dict[str, Blocks] = {}
+
+    def write(model: ir.Model, ranges: Mapping[str, Range], corrections: Mapping[str, np.ndarray]) -> ir.Model:
+        for site in find_sites(model.graph):
+            for linear in site.linears if site.name in ranges else ():
+                if linear.name not in done:
+                    done[linear.name] = gptq(linear.weight, seen[site.name].rows, size)
+        chosen = {linear.name for site in find_sites(model.graph) if site.name in ranges for linear in site.linears}
+        return write_blocks(model, {name: blocks for name, blocks in done.items() if name in chosen})
+
+    return write
 
 
 def write_blocks(model: ir.Model, blocks: Mapping[str, Blocks]) -> ir.Model:

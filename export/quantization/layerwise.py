@@ -56,11 +56,19 @@ class LayerReport:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """How a scheme stores a layer: `write` puts it into a graph, activations have `levels`."""
+    """How a scheme stores layers.
+
+    Attributes:
+        name: of the scheme.
+        writer: makes of what was observed what puts quantized layers into a graph.
+        levels: of the activations' integers.
+        mends: whether folds and splits help; they do not where activations stay float.
+    """
 
     name: str
-    write: Writer
+    writer: Callable[[Mapping[str, Observation]], Writer]
     levels: int = 256
+    mends: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +99,8 @@ class Layerwise:
     """A graph whose layers can be quantized or left float one by one."""
 
     mended: _Mended
-    numbers: Numbers
+    name: str
+    write: Writer
     sites: tuple[Site, ...]
     plans: Mapping[str, SitePlan]
     survey: _Survey
@@ -101,7 +110,7 @@ class Layerwise:
 
     def written(self, kept: Iterable[str]) -> ir.Model:
         """The quantized graph with these sites float."""
-        return self.mended.written(self.numbers.write, kept)
+        return self.mended.written(self.write, kept)
 
     def attempt(self, kept: Iterable[str]) -> Trial:
         """How near it is to the float graph, on some of the calibration images."""
@@ -127,7 +136,7 @@ class Layerwise:
         layers = "; ".join(f"{each.name} ({each.found or f'damage {each.damage:.2f}'})" for each in worst)
         asked = Trial(target.worst_agreement if self.classes else None, target.worst_l2, choice.trial.n)
         return (
-            f"{self.numbers.name} breaks this model: {choice.trial}; the least that is accepted is {asked}. Worst: "
+            f"{self.name} breaks this model: {choice.trial}; the least that is accepted is {asked}. Worst: "
             f"{layers}. Try --scheme w8a16, or fp16 for size"
         )
 
@@ -144,7 +153,7 @@ class Layerwise:
             largest=float(seen.peak.max()),
             p999=seen.p999,
             found=describe_shape(seen),
-            decision=_decision(self.numbers.name, self.plans[site.name], is_float),
+            decision=_decision(self.name, self.plans[site.name], is_float),
             weights=site.weight.size,
         )
 
@@ -182,17 +191,19 @@ def quantize_layers(
     progress(f"{len(images)} images through {len(sites)} places")
     survey = _survey(model, sites, images)
     progress("remedies")
-    of, levels = survey.sites, numbers.levels
-    plans = {site.name: plan_site(model.graph, site, of[site.name], levels) for site in sites}
+    of, levels, write = survey.sites, numbers.levels, numbers.writer(survey.sites)
+    plain = {site.name: plain_plan(site, of[site.name], levels) for site in sites}
+    plans = plain
+    if numbers.mends:
+        plans = {site.name: plan_site(model.graph, site, of[site.name], levels) for site in sites}
     mended = _mended(model, plans, of)
     chosen = images.evenly(_DAMAGE_IMAGES)
     few, expected = list(images.subset(chosen).images()), survey.reference[list(chosen)]
     _check_parity(mended.model, few[:4], expected[:4])
     progress("damage of each layer")
-    plain = {site.name: plain_plan(site, of[site.name], levels) for site in sites}
-    damage = damages(model, plain, numbers.write, few, expected)
+    damage = damages(model, plain, write, few, expected)
     progress("the whole model")
-    return Layerwise(mended, numbers, sites, plans, survey, damage, images, classes)
+    return Layerwise(mended, numbers.name, write, sites, plans, survey, damage, images, classes)
 
 
 def _survey(model: ir.Model, sites: Iterable[Site], images: ImageSet) -> _Survey:

@@ -108,7 +108,7 @@ class Int4:
     name: ClassVar[str] = "int4"
     purpose: ClassVar[str] = "the smallest file; slower than fp32 on CPUs, and loses some accuracy"
     block: int = 32
-    target: Target = Target(l2=0.25, float_share=0.0, agreement=0.90, worst_agreement=0.75, worst_l2=0.5)
+    target: Target = Target(agreement=0.95, l2=0.15, float_share=0.03, worst_agreement=0.75, worst_l2=0.5)
     keep_float: tuple[str, ...] = ()
 
 
