@@ -1,6 +1,6 @@
 """The command line. One module a command; heavy packages are imported inside the command that needs them.
 
-Exit codes: 0 done, 1 a check failed or an error the user can act on, 2 usage, 3 undecided (`eval`),
+Exit codes: 0 done, 1 a check failed or an error the user can act on, 2 usage, 3 undecided (`eval`, `quantize`),
 130 interrupted.
 """
 
@@ -19,6 +19,7 @@ from vit_edge.cli.evaluate import evaluate
 from vit_edge.cli.export import export
 from vit_edge.cli.inspect import inspect
 from vit_edge.cli.predict import predict
+from vit_edge.cli.quantize import quantize
 from vit_edge.cli.verify import verify
 from vit_edge.runtime.errors import VitEdgeError
 
@@ -33,7 +34,7 @@ def cli() -> None:
     """From a trained Vision Transformer to one verified ONNX file on a device."""
 
 
-for _command in (export, adopt, verify, evaluate, predict, inspect, demo):
+for _command in (export, adopt, verify, quantize, evaluate, predict, inspect, demo):
     cli.add_command(_command)
 
 
