@@ -19,6 +19,7 @@ Writer = Callable[[ir.Model, Mapping[str, Range], Mapping[str, Array]], ir.Model
 
 _OUTLYING = 10.0  # max / p99.9: 85.6 in the real ViT-Tiny's one bad layer, 7.5 in the next
 _FEW_CHANNELS, _FEW_TOKENS = 8, 0.05
+_USUAL = 0.9
 
 
 def damages(
@@ -50,26 +51,29 @@ class Shape:
     Attributes:
         largest: magnitude.
         p999: 99.9th percentile of magnitudes.
+        usual: what nine in ten channels stay below.
         channels: the few channels that reach beyond half of the largest, where only few do.
         tokens: the same for places in the sequence.
     """
 
     largest: float
     p999: float
+    usual: float
     channels: tuple[int, ...]
     tokens: tuple[int, ...]
 
 
 def shape_of(seen: Observation) -> Shape:
     """Tell outlier channels from outlier tokens."""
-    largest, p999 = float(seen.peak.max()), seen.p999
+    largest = float(seen.peak.max())
     channels = np.flatnonzero(seen.peak > largest / 2)
     tokens = np.flatnonzero(seen.token_peak > largest / 2)
     few_channels = len(channels) <= _FEW_CHANNELS
     few_tokens = len(tokens) <= max(1, _FEW_TOKENS * len(seen.token_peak)) and len(seen.token_peak) > 1
     return Shape(
         largest,
-        p999,
+        seen.p999,
+        float(np.quantile(seen.peak, _USUAL)),
         tuple(channels.tolist()) if few_channels else (),
         tuple(tokens.tolist()) if few_tokens else (),
     )
@@ -78,9 +82,11 @@ def shape_of(seen: Observation) -> Shape:
 def describe_shape(seen: Observation) -> str:
     """In words, for people; empty where nothing is unusual."""
     shape = shape_of(seen)
-    if shape.largest < _OUTLYING * shape.p999:
+    rare, alone = shape.largest >= _OUTLYING * shape.p999, shape.largest >= _OUTLYING * shape.usual
+    if not rare and not (alone and shape.channels):
         return ""
-    ratio = f"{shape.largest:.3g}, {shape.largest / max(shape.p999, 1e-9):.0f} times the 99.9th percentile"
+    usual, what = (shape.p999, "the 99.9th percentile") if rare else (shape.usual, "nine in ten other channels")
+    ratio = f"{shape.largest:.3g}, {shape.largest / max(usual, 1e-9):.0f} times {what}"
     if shape.tokens and not shape.channels:
         return f"outlier {_listed('token', shape.tokens)}: up to {ratio}"
     if shape.channels:
