@@ -1,5 +1,6 @@
 """`vit-edge quantize`: a float model file to a smaller and faster one."""
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["quantize", "show_quantized"]
 
 STEPS = 6  # that `vit_edge.export.quantization.quantize` announces
+_WIDTH = 80
 _SHOWN = 5  # layers that were simply quantized, those that suffer most
 
 # Told here as well as in `schemes`, so that --help needs no torch; a test compares them.
@@ -123,8 +125,9 @@ def _show_layers(report: "QuantizeReport", all_layers: bool) -> None:
         each = cost.report
         sizes = f"{cost.bytes_before / 1000:,.0f} > {cost.bytes_after / 1000:,.0f}"
         times = f"{cost.ms_before:.2f} > {cost.ms_after:.2f}"
-        click.echo(f"{each.name[-25:]:<25} {each.damage:>7.3f} {sizes:>13} {times:>12}  {each.decision[:19]}")
-        for line in filter(None, (each.decision[19:], each.found)):
+        click.echo(f"{each.name[-25:]:<25} {each.damage:>7.3f} {sizes:>13} {times:>12}  {each.decision.split(',')[0]}")
+        rest = each.decision.partition(", ")[2]
+        for line in textwrap.wrap("; ".join(filter(None, (rest, each.found))), _WIDTH - 5):
             click.echo(f"{'':<5}{line}")
     if len(shown) < len(report.layers):
         click.echo(f"and {len(report.layers) - len(shown)} more, {scheme} (--all-layers shows them)")
