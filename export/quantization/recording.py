@@ -16,7 +16,7 @@ from vit_edge.export.quantization.calibration import ImageSet, Synthetic
 from vit_edge.export.quantization.layerwise import LayerReport
 from vit_edge.export.quantization.noise import perturbation_band
 from vit_edge.export.quantization.result import Made
-from vit_edge.export.quantization.schemes import Int4, Int8, Int8Dynamic, Int8Qdq, Scheme
+from vit_edge.export.quantization.schemes import W8A16, Int4, Int8, Int8Dynamic, Int8Qdq, Scheme
 from vit_edge.runtime.golden import golden_images
 from vit_edge.runtime.manifest import Golden, Manifest
 from vit_edge.runtime.preprocess import normalise
@@ -27,6 +27,9 @@ __all__ = ["record_accuracy", "write_file"]
 _LEAST_TOLERANCE = 1e-5  # as that of a float file
 _BAND_IMAGES = 4
 _BAND_FACTOR = 2.0  # the band is measured with few draws; errors between machines are as large, not as many
+# A small model may not flip one rounding in all draws, and still do so on another machine; what that does is no more
+# than what all roundings together do, the error of quantization itself.
+_ROUNDED_ACTIVATIONS = (Int8, Int8Dynamic, Int8Qdq, W8A16)
 
 
 def write_file(path: Path, made: Made, source: Manifest, scheme: Scheme, images: ImageSet) -> Manifest:
@@ -48,10 +51,11 @@ def write_file(path: Path, made: Made, source: Manifest, scheme: Scheme, images:
     entries = dict(source.session)
     if isinstance(scheme, Int8 | Int8Dynamic | Int8Qdq):
         entries["session.dynamic_block_base"] = "4"  # 1.14 times as fast where products are small
+    least = made.trial.l2 if isinstance(scheme, _ROUNDED_ACTIVATIONS) else _LEAST_TOLERANCE
     manifest = dataclasses.replace(
         source,
         model=dataclasses.replace(source.model, precision=scheme.name, kept_float=made.kept),
-        golden=_golden(path, graph, source, images),
+        golden=_golden(path, graph, source, images, least),
         session=entries,
         provenance={**source.provenance, "quantization": _provenance(made, source, scheme, images)},
         external_data=None,
@@ -67,7 +71,7 @@ def _drop_unused(graph: ir.Model) -> None:
             del graph.graph.initializers[name]
 
 
-def _golden(path: Path, graph: ir.Model, source: Manifest, images: ImageSet) -> Golden:
+def _golden(path: Path, graph: ir.Model, source: Manifest, images: ImageSet, least: float) -> Golden:
     """What this file gives here, each image alone, and how much rounding errors move that."""
     spec = source.input.preprocess
     synthetic = normalise(golden_images(source.golden.count, *spec.size, spec.channels), spec)
@@ -76,7 +80,7 @@ def _golden(path: Path, graph: ir.Model, source: Manifest, images: ImageSet) -> 
     outputs = [session.run(None, {name: image[None]})[0].ravel() for image in synthetic]
     real = np.stack(list(images.subset(images.evenly(_BAND_IMAGES)).images()))
     band = max(perturbation_band(graph, synthetic), perturbation_band(graph, real))
-    tolerance = max(_LEAST_TOLERANCE, float(f"{_BAND_FACTOR * band:.2g}"))
+    tolerance = float(f"{max(least, _LEAST_TOLERANCE, _BAND_FACTOR * band):.2g}")
     if tolerance >= 1:
         raise QuantizationError(f"rounding errors alone change its outputs by {band:.0%}: no golden check could hold")
     return dataclasses.replace(

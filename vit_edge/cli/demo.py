@@ -1,5 +1,6 @@
 """`vit-edge demo`: the whole way on the model and the images that ship with the package."""
 
+import sys
 from importlib import resources
 from pathlib import Path
 
@@ -7,15 +8,19 @@ import click
 
 from vit_edge.cli.console import steps
 from vit_edge.cli.export import STEPS, show_report
+from vit_edge.cli.quantize import STEPS as QUANTIZE_STEPS
+from vit_edge.cli.quantize import show_quantized
 from vit_edge.cli.verify import show_findings
 
 __all__ = ["demo"]
+
+_MAX_DROP = 5.0  # points: what 120 images can prove
 
 
 @click.command(short_help="The whole way on a small model.")
 @click.option("-o", "--output", default="vit-edge-demo", show_default=True, metavar="DIR", help="Where to write.")
 def demo(output: str) -> int:
-    """Export a small digit classifier, verify the file, and predict ten digits with it."""
+    """Export a small digit classifier, verify the file, predict ten digits, quantize it and measure what that costs."""
     from vit_edge.checkpoints import load_checkpoint
     from vit_edge.export import export
     from vit_edge.runtime.errors import ConfigError
@@ -38,9 +43,35 @@ def demo(output: str) -> int:
     show_findings(findings)
     click.echo("\n3. Predicted")
     right = _predict_digits(report.path)
-    click.echo(f"\nThe file: {report.path.resolve()}")
-    click.echo(f"Use it:   vit-edge predict {report.path} IMAGE")
-    return 0 if right and all(finding.passed for finding in findings) else 1
+    click.echo("\n4. Quantized")
+    passed = _quantize_digits(report.path, folder)
+    sample = sorted((folder / "test" / "7").iterdir())[0]
+    click.echo(f"\nTry it: {Path(sys.executable).parent / 'vit-edge'} predict {folder / 'digits-int8.onnx'} {sample}")
+    return 0 if right and passed and all(finding.passed for finding in findings) else 1
+
+
+def _quantize_digits(model: Path, folder: Path) -> bool:
+    """Quantize with moved copies of the digits, and judge on others; is the verdict not `fail`?"""
+    from vit_edge.accuracy import evaluate
+    from vit_edge.accuracy.summary import summary
+    from vit_edge.demo.shifted import write_shifted
+    from vit_edge.export import quantize
+    from vit_edge.runtime.images import find_images
+
+    write_shifted(folder / "calibration", folder / "test")
+    with steps(QUANTIZE_STEPS) as progress:
+        output = folder / "digits-int8.onnx"
+        report = quantize(model, output, images=find_images(folder / "calibration"), progress=progress)
+    show_quantized(report)
+    click.echo("\n5. Accuracy, on moved copies of the ten digits")
+    found = evaluate(report.path, folder / "test", baseline=model, max_drop=_MAX_DROP)
+    for line in summary(found):
+        click.echo(line)
+    return (
+        found.comparison is not None
+        and found.comparison.verdict is not None
+        and (found.comparison.verdict.outcome != "fail")
+    )
 
 
 def _predict_digits(model: Path) -> bool:

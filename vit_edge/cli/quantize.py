@@ -124,9 +124,10 @@ def _show_layers(report: "QuantizeReport", all_layers: bool) -> None:
     for cost in shown:
         each = cost.report
         sizes = f"{cost.bytes_before / 1000:,.0f} > {cost.bytes_after / 1000:,.0f}"
+        fits = len(each.decision) <= _WIDTH - 62
+        decision, rest = (each.decision, "") if fits else each.decision.split(", ", 1)
         times = f"{cost.ms_before:.2f} > {cost.ms_after:.2f}"
-        click.echo(f"{each.name[-25:]:<25} {each.damage:>7.3f} {sizes:>13} {times:>12}  {each.decision.split(',')[0]}")
-        rest = each.decision.partition(", ")[2]
+        click.echo(f"{each.name[-25:]:<25} {each.damage:>7.3f} {sizes:>13} {times:>12}  {decision}")
         for line in textwrap.wrap("; ".join(filter(None, (rest, each.found))), _WIDTH - 5):
             click.echo(f"{'':<5}{line}")
     if len(shown) < len(report.layers):
