@@ -56,7 +56,7 @@ def write_manifest(path: Path, manifest: Manifest) -> Manifest:
 
     Args:
         path: from `save`; rewritten.
-        manifest: its `content_sha256` and `external_data` are filled in.
+        manifest: its hashes and `external_data` are filled in.
 
     Returns:
         The manifest as written.
@@ -65,7 +65,7 @@ def write_manifest(path: Path, manifest: Manifest) -> Manifest:
     external = None
     if data.is_file():
         external = ExternalData(file=data.name, bytes=data.stat().st_size, sha256=file_sha256(data))
-    written = dataclasses.replace(manifest, content_sha256=read(path).content_sha256, external_data=external)
+    written = dataclasses.replace(manifest, content_sha256=read(path).content_sha256, external_data=external).sealed()
     proto = onnx.load(path, load_external_data=False)
     del proto.metadata_props[:]
     proto.metadata_props.add(key=METADATA_KEY, value=written.to_json())

@@ -5,6 +5,7 @@ of the dataclasses below, so these are the reference of the format. All that is 
 """
 
 import dataclasses
+import hashlib
 import math
 import re
 from collections.abc import Mapping
@@ -132,6 +133,7 @@ class Manifest:
     content_sha256: str  # of graph and weights: `onnxfile.content_sha256`
     external_data: ExternalData | None = None
     batch_dependent: bool = False  # an answer depends on what else is in its batch: scales are found while it runs
+    manifest_sha256: str = ""  # of all the rest of the manifest: `seal`
     schema_version: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
@@ -143,6 +145,14 @@ class Manifest:
         _require(version is not None, f"minimum_runtime is {self.minimum_runtime!r}, not a version like '1.23'")
         _require_sha256(self.content_sha256, "content_sha256")
         _require(self.schema_version == SCHEMA_VERSION, f"schema_version is {self.schema_version}")
+
+    def seal(self) -> str:
+        """The sha256 that `manifest_sha256` must have, over the JSON with that field empty."""
+        return hashlib.sha256(dataclasses.replace(self, manifest_sha256="").to_json().encode()).hexdigest()
+
+    def sealed(self) -> "Manifest":
+        """The same with its own hash in it, as it is written into a file."""
+        return dataclasses.replace(self, manifest_sha256=self.seal())
 
     def to_json(self) -> str:
         """The canonical JSON: equal manifests give equal text."""

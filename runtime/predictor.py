@@ -52,6 +52,8 @@ def _check_graph(file: OnnxFile, manifest: Manifest) -> None:
 
 def check_content(file: OnnxFile, manifest: Manifest) -> None:
     """Graph, weights and the file beside them are those the manifest was written for."""
+    if manifest.seal() != manifest.manifest_sha256:
+        raise ModelFileError("its manifest (preprocessing, labels, ...) was changed or damaged: fetch it again")
     if file.content_sha256 != manifest.content_sha256:
         raise ModelFileError(
             "its graph or weights are not those its manifest was written for: "

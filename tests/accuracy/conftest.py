@@ -57,7 +57,7 @@ def write_model(tmp_path: Path) -> WriteModel:
         )
         proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         manifest = replace(_manifest(proto, weight), **changes)  # type: ignore[arg-type]
-        helper.set_model_props(proto, {METADATA_KEY: manifest.to_json()})
+        helper.set_model_props(proto, {METADATA_KEY: manifest.sealed().to_json()})
         path = tmp_path / name
         path.write_bytes(proto.SerializeToString(deterministic=True))
         return path

@@ -134,7 +134,7 @@ def test_verify_finds_swapped_mean_and_std(
     onnx.save(proto, tmp_path / "other.onnx")
     assert main(["verify", str(tmp_path / "other.onnx")]) == 1
     out = capsys.readouterr().out
-    assert "ok   content" in out
+    assert "FAIL content      its manifest (preprocessing, labels, ...) was changed" in out
     assert "FAIL golden" in out
 
 

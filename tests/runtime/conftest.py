@@ -36,7 +36,7 @@ class Tiny:
         """The whole file, with this or another manifest."""
         proto = onnx.ModelProto()
         proto.CopyFrom(self.proto)
-        helper.set_model_props(proto, {METADATA_KEY: (manifest or self.manifest).to_json()})
+        helper.set_model_props(proto, {METADATA_KEY: (manifest or self.manifest).sealed().to_json()})
         return proto.SerializeToString(deterministic=True)
 
 
@@ -94,7 +94,7 @@ def tiny() -> Tiny:
         minimum_runtime="1.20",
         session={"session.dynamic_block_base": "4"},
         content_sha256=content_sha256(proto.SerializeToString(deterministic=True)),
-    )
+    ).sealed()
     return Tiny(proto, weight, bias, manifest)
 
 

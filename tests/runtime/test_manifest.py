@@ -46,11 +46,13 @@ def test_schema_is_stable(tiny):
     whole = json.loads(tiny.manifest.to_json())
     assert whole["schema_version"] == 1
     assert sorted(whole) == [
+        "batch_dependent",
         "content_sha256",
         "external_data",
         "golden",
         "input",
         "labels",
+        "manifest_sha256",
         "minimum_runtime",
         "model",
         "output",

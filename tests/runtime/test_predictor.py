@@ -1,6 +1,7 @@
 """From a file and an image to scores; every way a file can be wrong ends in one line that says which."""
 
 import hashlib
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from io import BytesIO
@@ -142,7 +143,7 @@ def test_canary_changed_weight(tiny, tmp_path):
     path = tmp_path / "changed.onnx"
 
     def write(manifest):
-        helper.set_model_props(proto, {METADATA_KEY: manifest.to_json()})
+        helper.set_model_props(proto, {METADATA_KEY: manifest.sealed().to_json()})
         path.write_bytes(proto.SerializeToString(deterministic=True))
 
     write(tiny.manifest)
@@ -152,6 +153,31 @@ def test_canary_changed_weight(tiny, tmp_path):
     with pytest.raises(ModelFileError, match=r"changed\.onnx: golden check failed: .* off.*the file is damaged"):
         Predictor(path)
     assert Predictor(path, check=False).manifest.model.name == "tiny"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda whole: whole["labels"].__setitem__(0, "aunt"),
+        lambda whole: whole["input"]["preprocess"].__setitem__("interpolation", "bicubic"),
+        lambda whole: whole["input"]["preprocess"]["mean"].__setitem__(0, 0.50001),
+        lambda whole: whole["golden"].__setitem__("tolerance", 0.9),
+        lambda whole: whole["session"].clear(),
+        lambda whole: whole["provenance"].__setitem__("vit-edge", "9"),
+        lambda whole: whole.__setitem__("manifest_sha256", "0" * 64),
+    ],
+)
+def test_a_changed_manifest_is_noticed(tiny, tmp_path, change):
+    """The golden images pass by preprocessing and labels, so that the manifest has a hash of its own."""
+    whole = json.loads(tiny.manifest.to_json())
+    change(whole)
+    proto = onnx.ModelProto()
+    proto.CopyFrom(tiny.proto)
+    helper.set_model_props(proto, {METADATA_KEY: json.dumps(whole)})
+    path = tmp_path / "changed.onnx"
+    path.write_bytes(proto.SerializeToString(deterministic=True))
+    with pytest.raises(ModelFileError, match=r"changed\.onnx: its manifest .* was changed or damaged"):
+        Predictor(path)
 
 
 def test_canary_swapped_mean_and_std(tiny, write_model):
@@ -237,7 +263,7 @@ def test_external_data(tiny, tmp_path):
 
     def write(external_data):
         manifest = replace(tiny.manifest, external_data=external_data, content_sha256=content)
-        helper.set_model_props(proto, {METADATA_KEY: manifest.to_json()})
+        helper.set_model_props(proto, {METADATA_KEY: manifest.sealed().to_json()})
         path.write_bytes(proto.SerializeToString())
 
     write(info)
