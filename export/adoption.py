@@ -17,11 +17,10 @@ from onnx_ir.passes.common import ClearMetadataAndDocStringPass, RemoveUnusedNod
 from vit_edge.export.adopted_manifest import golden, model_info, provenance
 from vit_edge.export.adopted_output import OutputKind, output_info
 from vit_edge.export.batch import dynamic_batch
-from vit_edge.export.errors import ExportError
 from vit_edge.export.foreign import Choices, Foreign, read_foreign
 from vit_edge.export.foreign_run import ForeignRunner, Noise, find_batch, own_noise
 from vit_edge.export.minimum_runtime import minimum_runtime, oldest_ir
-from vit_edge.export.model_file import save, staging_folder, write_manifest
+from vit_edge.export.model_file import refuse_own_source, save, staging_folder, write_manifest
 from vit_edge.export.parity import BATCHES, TOLERANCES, Reference, StageParity, check_parity
 from vit_edge.export.passes import FloatInput, ForgetShapes, KeepOutput
 from vit_edge.export.pipeline import PassRecord, run_passes
@@ -109,8 +108,7 @@ def adopt(
         'logits'
     """
     source, output = Path(source), Path(output)
-    if output.exists() and source.exists() and output.samefile(source):
-        raise ExportError(f"{output} is the source itself: give another name")
+    refuse_own_source(source, output)
     with staging_folder(output) as folder:
         progress("reading")
         foreign = read_foreign(source, options.choices)

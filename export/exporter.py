@@ -13,7 +13,7 @@ from vit_edge.export.description import describe
 from vit_edge.export.divergence import first_divergence
 from vit_edge.export.errors import ParityError
 from vit_edge.export.heads import settle_heads
-from vit_edge.export.model_file import save, staging_folder, write_manifest
+from vit_edge.export.model_file import refuse_own_source, save, staging_folder, write_manifest
 from vit_edge.export.options import ExportOptions, settled
 from vit_edge.export.parity import BATCHES, Reference, StageParity, check_parity, reference
 from vit_edge.export.passes import AppendSoftmax
@@ -79,6 +79,8 @@ def export(
         1.3e-06
         >>> export(net, "net.onnx", preprocess=named("imagenet", 224), labels=["cat", "dog"])  # doctest: +SKIP
     """
+    if isinstance(source, str | Path):
+        refuse_own_source(source, Path(output))
     checkpoint = as_checkpoint(source, preprocess)
     options = settled(checkpoint, with_choices(options or ExportOptions(), checkpoint, preprocess, labels))
     assert options.output is not None

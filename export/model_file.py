@@ -1,6 +1,7 @@
 """Graph and manifest to one file: no half-written file, no weights in the wrong place, the same bytes every time."""
 
 import dataclasses
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from vit_edge.runtime.manifest import METADATA_KEY, ExternalData, Manifest
 from vit_edge.runtime.onnxfile import file_sha256, read
 from vit_edge.runtime.session import Optimization, open_session
 
-__all__ = ["open_graph", "save", "staging_folder", "write_manifest"]
+__all__ = ["check_place", "open_graph", "refuse_own_source", "save", "staging_folder", "write_manifest"]
 
 _ONE_FILE_LIMIT = (1 << 31) - (64 << 20)  # protobuf's 2 GiB, with room for the graph and the manifest
 # The intermediate representation that came with each opset, so that old runtimes load the file
@@ -29,7 +30,7 @@ def save(model: ir.Model, path: Path, ir_version: int | None = None) -> Path:
     """Write a graph: one file, or above 2 GiB with `<name>.data` beside it.
 
     Args:
-        model: not changed, but for its IR version.
+        model: not changed, but for its IR version; weights that lie beside another file are read.
         path: in a folder of its own, which may be a temporary one; the name is kept inside when weights go outside.
         ir_version: by default the oldest that allows the graph's opset.
 
@@ -41,6 +42,7 @@ def save(model: ir.Model, path: Path, ir_version: int | None = None) -> Path:
     if nbytes > _ONE_FILE_LIMIT:
         ir.save(model, path, external_data=f"{path.name}.data")
     else:
+        ir.external_data.load_to_model(model)  # what was read from beside another file
         path.write_bytes(ir.to_proto(model).SerializeToString(deterministic=True))
     return path
 
@@ -75,6 +77,13 @@ def write_manifest(path: Path, manifest: Manifest) -> Manifest:
     return written
 
 
+def refuse_own_source(source: str | Path, output: Path) -> None:
+    """Raise ExportError where the output would replace what it is made from."""
+    path = Path(source)
+    if path.exists() and output.exists() and output.samefile(path):
+        raise ExportError(f"{output}: is the source itself; give another name")
+
+
 @contextmanager
 def staging_folder(output: Path) -> Iterator[Path]:
     """A hidden folder beside the output; what is in it under the output's name is moved there at the end.
@@ -83,7 +92,7 @@ def staging_folder(output: Path) -> Iterator[Path]:
         ExportError: the output cannot be written there. It is raised before any work is done where that can be seen.
     """
     try:
-        _check_place(output)
+        check_place(output)
         with TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder:
             yield Path(folder)
             made = Path(folder) / output.name
@@ -95,10 +104,13 @@ def staging_folder(output: Path) -> Iterator[Path]:
         raise ExportError(f"{output}: cannot be written: {error.strerror or error}") from error
 
 
-def _check_place(output: Path) -> None:
+def check_place(output: Path) -> None:
+    """Raise ExportError where no `.onnx` file can be written: found out before any work is done."""
     if output.suffix != ".onnx":
         raise ExportError(f"{output}: the output's name must end in .onnx")
     if output.is_dir():
         raise ExportError(f"{output}: is a folder, expected a file name")
     if not output.parent.is_dir():
         raise ExportError(f"{output.parent}: no such folder; create it first")
+    if not os.access(output.parent, os.W_OK):
+        raise ExportError(f"{output.parent}: the folder is not writable")

@@ -59,6 +59,7 @@ TOLERANCES: Mapping[str, Tolerance] = {
 
 # Of the outputs over the images, relative to the largest: below it a graph that ignores the image would nearly pass.
 _LEAST_SPREAD = 1e-4
+_SAME = 1e-4  # of the largest output: two runs of one model differ by 1e-6, as sums are taken in another order
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +112,11 @@ def reference(model: nn.Module, images: Array32, *, probabilities: bool = False)
         probabilities: the graph ends in a softmax.
 
     Raises:
-        ExportError: outputs are not finite, or the same for all images, so that a comparison would prove nothing.
+        ExportError: outputs are not finite, or the same for all images, so that a comparison would prove nothing; or
+            the model gives an image another answer the next time, or in other company.
     """
     single = run_model(model, images, probabilities=probabilities).astype(np.float32)
+    _check_function(model, images, single, probabilities=probabilities)
     double = run_double(model, images, probabilities=probabilities)
     if not np.isfinite(double).all():
         raise ExportError("the PyTorch model's outputs are not finite")
@@ -123,6 +126,24 @@ def reference(model: nn.Module, images: Array32, *, probabilities: bool = False)
             "untrained or with a zero head? if not, give real images"
         )
     return Reference(images, single, double)
+
+
+def _check_function(model: nn.Module, images: Array32, outputs: Array32, *, probabilities: bool) -> None:
+    """An image's answer depends on nothing but the image: no graph could be compared with a model otherwise."""
+    largest = np.abs(outputs).max()
+    again = run_model(model, images[:2], probabilities=probabilities)
+    repeated = run_model(model, images[:2], probabilities=probabilities)
+    if np.abs(again - repeated).max() > _SAME * largest:
+        raise ExportError(
+            "the PyTorch model is not deterministic: the same images give other outputs the second time "
+            "(dropout or noise at inference, or a state that it keeps)"
+        )
+    alone = np.concatenate([run_model(model, image[None], probabilities=probabilities) for image in images[:2]])
+    if np.abs(again - alone).max() > _SAME * largest:
+        raise ExportError(
+            "the PyTorch model mixes the images of a batch: an image alone gives other outputs "
+            "(normalisation over the batch?)"
+        )
 
 
 def run_double(model: nn.Module, images: Array32, *, probabilities: bool) -> Array64:
@@ -146,7 +167,8 @@ def run_double(model: nn.Module, images: Array32, *, probabilities: bool) -> Arr
 
 def run_model(model: nn.Module, images: Array32, *, probabilities: bool) -> Array64:
     """The outputs of a model, computed in its own precision: (n, classes)."""
-    dtype = next(model.parameters()).dtype
+    parameter = next(model.parameters(), None)
+    dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
     with torch.no_grad():
         outputs = torch.cat([model(part.to(dtype)) for part in torch.from_numpy(images).split(4)])
         return (outputs.softmax(dim=-1) if probabilities else outputs).double().numpy()

@@ -1,7 +1,7 @@
 """What `export` takes, as a checkpoint; and what is said beside it, as options."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -11,6 +11,7 @@ from vit_edge.checkpoints import Checkpoint, from_module, load_checkpoint
 from vit_edge.export.options import ExportOptions
 from vit_edge.labels import read_labels
 from vit_edge.preprocessing import resolve
+from vit_edge.runtime.errors import ConfigError
 from vit_edge.runtime.preprocess import Preprocess
 
 __all__ = ["Exportable", "as_checkpoint", "with_choices"]
@@ -26,8 +27,13 @@ def as_checkpoint(source: Exportable, preprocess: Preprocess | str | None) -> Ch
     """
     if isinstance(source, Checkpoint):
         return source
-    if not isinstance(source, nn.Module):
+    if isinstance(source, str | Path):
         return load_checkpoint(source)
+    if not isinstance(source, nn.Module):
+        raise ConfigError(
+            f"got a {type(source).__name__}, expected a torch.nn.Module, a checkpoint or its path"
+            + (": load the state_dict into its module first" if isinstance(source, Mapping) else "")
+        )
     return from_module(source, (preprocess.channels, *preprocess.size) if isinstance(preprocess, Preprocess) else None)
 
 

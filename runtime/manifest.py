@@ -193,7 +193,7 @@ def read_manifest(file: OnnxFile) -> Manifest:
     if text is None:
         raise ModelFileError(
             f"{file.path} is a plain ONNX file without a vit-edge manifest: "
-            "write one with `vit-edge export`, which keeps preprocessing, labels and golden outputs in it"
+            "`vit-edge adopt` makes a model file of it, with preprocessing, labels and golden outputs"
         )
     try:
         return Manifest.from_json(text)

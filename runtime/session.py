@@ -23,6 +23,8 @@ __all__ = [
 
 Optimization = Literal["all", "none"]
 
+_MOST_THREADS = 1024  # each takes memory, and more than CPUs gain nothing
+
 # What onnxruntime raises; they have no common base but Exception.
 ORT_ERRORS: tuple[type[Exception], ...] = (
     ort_state.EPFail,
@@ -35,6 +37,7 @@ ORT_ERRORS: tuple[type[Exception], ...] = (
     ort_state.NoSuchFile,
     ort_state.NotImplemented,
     ort_state.RuntimeException,
+    UnicodeDecodeError,  # a name in the file, or a message about it
 )
 
 # The configuration entries a model file may ask for, all numbers. Others can name paths and libraries.
@@ -137,8 +140,10 @@ def check_runtime_version(minimum: str) -> None:
 
 
 def _options(threads: int | None, entries: Mapping[str, str], optimization: Optimization) -> onnxruntime.SessionOptions:
-    if threads is not None and threads < 1:
-        raise ConfigError(f"got {threads} threads, expected 1 or more, or none given for all that are usable")
+    if threads is not None and (type(threads) is not int or not 1 <= threads <= _MOST_THREADS):
+        raise ConfigError(
+            f"got {str(threads)[:40]} threads, expected 1..{_MOST_THREADS}, or none given for all that are usable"
+        )
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = usable_threads() if threads is None else threads
     options.inter_op_num_threads = 1

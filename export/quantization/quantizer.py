@@ -8,8 +8,8 @@ from pathlib import Path
 import onnx_ir as ir
 
 from vit_edge.accuracy import Evaluation, evaluate
-from vit_edge.export.errors import ExportError, QuantizationError
-from vit_edge.export.model_file import staging_folder
+from vit_edge.export.errors import QuantizationError
+from vit_edge.export.model_file import refuse_own_source, staging_folder
 from vit_edge.export.quantization.calibration import Calibration, ImageSet, Synthetic
 from vit_edge.export.quantization.choosing import Choice
 from vit_edge.export.quantization.costs import LayerCost, layer_costs
@@ -133,8 +133,7 @@ def quantize(
 
 
 def _check(model: Path, output: Path, source: Manifest, scheme: Scheme, images: Sequence[Path]) -> None:
-    if output.exists() and model.samefile(output):
-        raise ExportError(f"{output}: is the file to be quantized; give another name with -o")
+    refuse_own_source(model, output)
     if source.model.precision != "fp32":
         raise ConfigError(f"{model}: is {source.model.precision} already; quantize the fp32 file it was made from")
     if not images and not isinstance(scheme, Int8Dynamic | Int4 | Fp16):

@@ -61,7 +61,7 @@ def test_what_cannot_be_done_is_one_line(model_file: Path, photos: Path, tmp_pat
     assert "give --calib DIR" in fails("quantize", model_file, "-o", out)
     assert "no such folder" in fails("quantize", model_file, "-o", out, "--calib", tmp_path / "none")
     assert "must end in .onnx" in fails("quantize", model_file, "-o", tmp_path / "q.txt", "--calib", photos)
-    assert "is the file to be quantized" in fails("quantize", model_file, "-o", model_file, "--calib", photos)
+    assert "is the source itself" in fails("quantize", model_file, "-o", model_file, "--calib", photos)
     text = tmp_path / "text.onnx"
     text.write_text("no model")
     assert str(text) in fails("quantize", text, "-o", out, "--calib", photos)

@@ -12,7 +12,7 @@ from vit_edge.checkpoints import from_module
 from vit_edge.export import ExportError, ExportOptions, export
 from vit_edge.preprocessing import named
 from vit_edge.runtime import Predictor
-from vit_edge.runtime.errors import ConfigError
+from vit_edge.runtime.errors import ConfigError, VitEdgeError
 
 SPEC = named("imagenet", SIZE)
 
@@ -54,6 +54,7 @@ def test_a_module_nobody_prepared(tmp_path: Path, images: np.ndarray) -> None:
     assert predictor(np.zeros((40, 30, 3), np.uint8)).top[0].name in "abc"
 
 
+@pytest.mark.slow
 def test_of_transformers(tmp_path: Path, images: np.ndarray) -> None:
     """Its output is a record, its config tells the size and the labels."""
     transformers = pytest.importorskip("transformers")
@@ -165,3 +166,60 @@ def test_a_path_is_loaded(checkpoint_file: Path, tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("v\nw\nx\ny\nz\n")
     report = export(str(checkpoint_file), tmp_path / "m.onnx", labels=tmp_path / "names.txt")
     assert report.manifest.labels == tuple("vwxyz")
+
+
+class Odd(nn.Module):
+    """What a user's module may do wrong."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+        self.layer = nn.Linear(3 * 24 * 16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.layer(x.flatten(1))
+        if self.how == "random":
+            return y + torch.randn(4)
+        if self.how == "mixing":
+            return y - y.mean(dim=0) * 0.1
+        if self.how == "key":
+            raise KeyError("mask")
+        assert self.how != "assert", "needs a mask"
+        return y
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("random", "not deterministic"),
+        ("mixing", "mixes the images of a batch"),
+        ("key", "Odd does not run on images .*'mask'"),
+        ("assert", "Odd does not run on images .*needs a mask"),
+    ],
+)
+def test_what_a_module_does_wrong_is_said(how: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(VitEdgeError, match=message):
+        export(Odd(how), tmp_path / "m.onnx", preprocess=named("half", SIZE))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (lambda: nn.Sequential(nn.Flatten(), nn.LazyLinear(4)), "has no shape yet"),
+        (lambda: nn.Sequential(nn.Flatten(), nn.Linear(1152, 4)).to("meta"), "on the meta device"),
+        (lambda: torch.jit.script(nn.Sequential(nn.Flatten(), nn.Linear(1152, 4))), "is TorchScript"),
+        (lambda: nn.Linear(3, 4).state_dict(), "load the state_dict into its module first"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
+def test_what_is_no_module_that_can_be_traced_is_said(module, message: str, tmp_path: Path) -> None:
+    with pytest.raises(VitEdgeError, match=message):
+        export(module(), tmp_path / "m.onnx", preprocess=named("half", SIZE))
+
+
+def test_a_module_without_parameters_is_exported(tmp_path: Path) -> None:
+    module = nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten())
+    report = export(module, tmp_path / "m.onnx", preprocess=named("half", SIZE))
+    assert report.manifest.model.parameters == 0
+    assert report.manifest.output.classes == 12

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from vit_edge.building import Model
 from vit_edge.checkpoints.checkpoint import Checkpoint
@@ -41,6 +42,7 @@ def from_module(module: nn.Module, shape: Shape | None = None) -> Checkpoint:
             f"{type(module).__name__} does not tell its image size: "
             'give preprocess=vit_edge.preprocessing.named("imagenet", 224), or what it was trained with'
         )
+    _check_movable(module)
     kinds = {str(parameter.dtype).removeprefix("torch.") for parameter in module.parameters()} - {"float32"}
     made = copy.deepcopy(module).cpu().float().eval().requires_grad_(False)
     model: Model = made if isinstance(made, ViT | Swin) else _wrap(made, shape)
@@ -60,6 +62,18 @@ def from_module(module: nn.Module, shape: Shape | None = None) -> Checkpoint:
         about={},
         options=LoadOptions(),
     )
+
+
+def _check_movable(module: nn.Module) -> None:
+    """Weights are there, and the code is Python that can be traced."""
+    name = type(module).__name__
+    if isinstance(module, torch.jit.ScriptModule):
+        raise ConfigError(f"{name} is TorchScript, which torch.export does not read: give the module it was made from")
+    for key, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if isinstance(tensor, UninitializedParameter | UninitializedBuffer):
+            raise ConfigError(f"{name}: {key!r} has no shape yet: run the module once, or load its weights")
+        if tensor.is_meta:
+            raise ConfigError(f"{name}: {key!r} is on the meta device, without values: load its weights")
 
 
 def _told_shape(module: nn.Module) -> Shape | None:
@@ -101,7 +115,9 @@ def _probe(module: nn.Module, batch: int, shape: Shape) -> Tensor:
     try:
         with torch.no_grad():
             output = main_output(module(torch.zeros(batch, *shape)))
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+    except ConfigError:
+        raise
+    except Exception as error:  # the module is a user's own code, which may raise anything
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ConfigError(f"{name} does not run on images {(batch, *shape)} float32: {first}") from error
     if output.ndim not in (2, 3) or output.shape[0] != batch or output.dtype != torch.float32:

@@ -40,7 +40,7 @@ _KINDS = (
     (b"%PDF", "a PDF"),
     (b"\x1f\x8b", "a gzip archive"),
     (b"version https://git-lfs", "a Git LFS pointer, not the weights (git lfs pull fetches them)"),
-    (b"\x08", "an ONNX file (to use one as it is: vit-edge predict)"),
+    (b"\x08", "an ONNX file (vit-edge adopt makes a model file of it)"),
 )
 
 

@@ -54,6 +54,10 @@ def _options(foreign: str, *, preprocess: str | None, labels: str | None, **opti
     from vit_edge.preprocessing import NAMES, resolve
     from vit_edge.runtime.errors import ConfigError
 
+    if not Path(foreign).is_file():
+        raise ConfigError(f"{foreign} does not exist")
+    if labels and not Path(labels).is_file():
+        raise ConfigError(f"--labels {labels} does not exist")
     if preprocess is None:
         raise ConfigError(
             f"{foreign} does not tell how its images were preprocessed: give --preprocess "

@@ -53,7 +53,10 @@ def export(checkpoint: str, output: str, **options: Any) -> None:
     checked after every stage; when it fails, nothing is written.
     """
     from vit_edge.export import export as run
+    from vit_edge.export.model_file import check_place, refuse_own_source
 
+    check_place(Path(output))
+    refuse_own_source(checkpoint, Path(output))
     with steps(STEPS + 1) as progress:
         progress("loading the checkpoint")
         loaded, chosen = _load(checkpoint, **options)
@@ -71,6 +74,9 @@ def _load(
     from vit_edge.runtime.errors import ConfigError
     from vit_edge.runtime.images import find_images
 
+    found = tuple(find_images(Path(images))) if images else ()
+    if labels and not Path(labels).is_file():
+        raise ConfigError(f"--labels {labels} does not exist")
     known = LoadOptions(arch=options["arch"], heads=options["heads"], image_size=options["image_size"])
     loaded = load_checkpoint(checkpoint, known)
     config = loaded.model.config
@@ -85,7 +91,7 @@ def _load(
         labels=read_labels(labels, config.classes) if labels else None,
         output=options["kind"],
         opset=options["opset"],
-        images=tuple(find_images(Path(images))) if images else (),
+        images=found,
     )
 
 

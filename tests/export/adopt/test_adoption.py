@@ -7,12 +7,15 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+import torch
+from torch import nn
 
-from vit_edge.export.adoption import AdoptReport
+from vit_edge.export.adoption import AdoptOptions, AdoptReport, adopt
 from vit_edge.export.batch import batch_problem
 from vit_edge.export.errors import ExportError, ParityError
 from vit_edge.export.foreign import Choices
 from vit_edge.export.passes import FixBatch
+from vit_edge.preprocessing import named
 from vit_edge.runtime import ConfigError, Predictor
 from vit_edge.runtime.golden import golden_images
 from vit_edge.runtime.onnxfile import read
@@ -316,3 +319,24 @@ g (float[N,3,8,16] x) => (float[N,1,4,8] y) {
   grey = ReduceMean <axes = [1], keepdims = 1> (x)
   y = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (grey)
 }"""
+
+
+def test_weights_beside_the_file_are_taken_into_the_adopted_one(tmp_path: Path) -> None:
+    """As torch.onnx.export leaves them by default."""
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Conv2d(3, 8, 8, 8), nn.GELU(), nn.Flatten(), nn.Linear(8 * 16, 300)).eval()
+    path = tmp_path / "foreign.onnx"
+    dynamic = ({0: torch.export.Dim("batch")},)
+    torch.onnx.export(
+        module, (torch.zeros(2, 3, 32, 32),), path, dynamo=True, dynamic_shapes=dynamic, external_data=True
+    )
+    assert (tmp_path / "foreign.onnx.data").is_file()
+    (tmp_path / "elsewhere").mkdir()
+    options = AdoptOptions(preprocess=lambda size, channels: named("half", size, channels))
+    report = adopt(path, tmp_path / "elsewhere" / "adopted.onnx", options)
+    assert [each.name for each in (tmp_path / "elsewhere").iterdir()] == ["adopted.onnx"]
+    x = np.random.default_rng(0).standard_normal((3, 3, 32, 32)).astype(np.float32)
+    with torch.no_grad():
+        expected = module(torch.from_numpy(x)).numpy()
+    assert expected.std() > 0.01
+    np.testing.assert_allclose(Predictor(report.path).logits(x), expected, atol=2e-5 * np.abs(expected).max())

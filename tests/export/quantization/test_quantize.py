@@ -141,7 +141,7 @@ def test_neither_the_source_nor_a_quantized_file_is_quantized(
 ) -> None:
     with pytest.raises(ConfigError, match="is int8 already"):
         quantize(made.path, tmp_path / "q.onnx", images=photos)
-    with pytest.raises(ExportError, match="is the file to be quantized"):
+    with pytest.raises(ExportError, match="is the source itself"):
         quantize(report.path, report.path, images=photos)
 
 
