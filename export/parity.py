@@ -15,7 +15,7 @@ import torch
 from onnxruntime import InferenceSession
 from torch import nn
 
-from vit_edge.export.errors import ExportError, ParityError
+from vit_edge.export.errors import ExportError, ParityError, first_line
 from vit_edge.runtime.errors import ModelFileError
 from vit_edge.runtime.session import ORT_ERRORS, Optimization, one_line, open_session
 
@@ -156,9 +156,9 @@ def run_double(model: nn.Module, images: Array32, *, probabilities: bool) -> Arr
     torch.set_default_dtype(torch.float64)  # of tensors that are made on the way
     try:
         return run_model(copy.deepcopy(model).double(), images, probabilities=probabilities)
-    except RuntimeError as error:
+    except ExportError as error:
         raise ExportError(
-            f"the model does not run in float64, with which exports are compared ({str(error).splitlines()[0]}): "
+            f"the model does not run in float64, with which exports are compared ({first_line(error.__cause__)}): "
             "does its code name a dtype? x.dtype works in both"
         ) from error
     finally:
@@ -166,12 +166,19 @@ def run_double(model: nn.Module, images: Array32, *, probabilities: bool) -> Arr
 
 
 def run_model(model: nn.Module, images: Array32, *, probabilities: bool) -> Array64:
-    """The outputs of a model, computed in its own precision: (n, classes)."""
+    """The outputs of a model, computed in its own precision: (n, classes).
+
+    Raises:
+        ExportError: it does not run on these images.
+    """
     parameter = next(model.parameters(), None)
     dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
-    with torch.no_grad():
-        outputs = torch.cat([model(part.to(dtype)) for part in torch.from_numpy(images).split(4)])
-        return (outputs.softmax(dim=-1) if probabilities else outputs).double().numpy()
+    try:
+        with torch.no_grad():
+            outputs = torch.cat([model(part.to(dtype)) for part in torch.from_numpy(images).split(4)])
+            return (outputs.softmax(dim=-1) if probabilities else outputs).double().numpy()
+    except Exception as error:  # a module may be a user's own code, which may raise anything
+        raise ExportError(f"the PyTorch model does not run: {first_line(error)}") from error
 
 
 def check_parity(

@@ -1,16 +1,17 @@
 """From a PyTorch module to an ONNX graph, with `torch.onnx.export(dynamo=True)`."""
 
 import gc
+import io
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 
 import onnx_ir as ir
 import torch
 from torch import nn
 
-from vit_edge.export.errors import ExportError
+from vit_edge.export.errors import ExportError, first_line
 
 __all__ = ["INPUT_NAME", "OPSETS", "OUTPUT_NAME", "trace"]
 
@@ -18,6 +19,7 @@ INPUT_NAME = "images"
 OUTPUT_NAME = "logits"
 OPSETS = range(17, 25)  # 17: the first with LayerNormalization; 24: the newest in onnxruntime 1.32
 _LOWEST_TRACED = 18  # torch has no older operator set; `passes.ConvertOpset` goes below
+_BY_VALUE = "data-dependent"  # in torch's messages
 _TRACE_BATCH = 2  # torch.export takes sizes 0 and 1 for constants, and the batch has to stay dynamic
 
 
@@ -49,8 +51,10 @@ def trace(module: nn.Module, input_shape: tuple[int, int, int], *, opset: int) -
                 output_names=[OUTPUT_NAME],
                 verbose=False,
             )
-    except (torch.onnx.errors.OnnxExporterError, RuntimeError, TypeError, ValueError) as error:
-        raise ExportError(f"torch.onnx.export failed: {_first_line(error)}") from error
+    except Exception as error:  # the module's own code runs inside, which may raise anything
+        reason = first_line(error)
+        values = "its code decides by values, which no graph can (torch.where does): " if _BY_VALUE in reason else ""
+        raise ExportError(f"the model cannot be traced: {values}{reason}") from error
     if program is None:
         raise ExportError("torch.onnx.export returned nothing")
     model = program.model
@@ -64,16 +68,15 @@ def trace(module: nn.Module, input_shape: tuple[int, int, int], *, opset: int) -
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter's notices are about packages and options of its own; what matters is checked afterwards."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    """What torch tells of its own is kept back: notices, and whole graphs on stderr where tracing fails."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(level)
+        logging.disable(disabled)
 
 
 @contextmanager
@@ -86,10 +89,3 @@ def _without_cycle_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def _first_line(error: Exception) -> str:
-    cause: BaseException = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
-    return next((line.strip() for line in str(cause).splitlines() if line.strip()), type(cause).__name__)

@@ -80,4 +80,8 @@ def main_output(output: object) -> Tensor:
             return value
     if isinstance(output, tuple | list) and output and isinstance(output[0], Tensor):
         return output[0]
-    raise ConfigError(f"the module returns {type(output).__name__}, expected a tensor of (images, classes)")
+    keys = f" of {', '.join(map(str, list(output)[:5]))}" if isinstance(output, Mapping) and output else ""
+    raise ConfigError(
+        f"the module returns {type(output).__name__}{keys}, expected a tensor of (images, classes): "
+        "wrap it in a module whose forward returns that tensor"
+    )

@@ -184,6 +184,12 @@ class Odd(nn.Module):
             return y - y.mean(dim=0) * 0.1
         if self.how == "key":
             raise KeyError("mask")
+        if self.how == "late" and x.abs().sum() > 0:  # not where the module is tried with black images
+            raise KeyError("late")
+        if self.how == "dict":
+            return {"scores": y, "boxes": y}  # type: ignore[return-value]
+        if self.how == "branch" and (x == 1234.5).any():
+            return y * 2
         assert self.how != "assert", "needs a mask"
         return y
 
@@ -195,12 +201,25 @@ class Odd(nn.Module):
         ("mixing", "mixes the images of a batch"),
         ("key", "Odd does not run on images .*'mask'"),
         ("assert", "Odd does not run on images .*needs a mask"),
+        ("late", "the PyTorch model does not run: KeyError 'late'"),
+        ("dict", "returns dict of scores, boxes, .*wrap it in a module"),
+        ("branch", "cannot be traced: its code decides by values"),
     ],
 )
-def test_what_a_module_does_wrong_is_said(how: str, message: str, tmp_path: Path) -> None:
+def test_what_a_module_does_wrong_is_said(
+    how: str, message: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(VitEdgeError, match=message):
         export(Odd(how), tmp_path / "m.onnx", preprocess=named("half", SIZE))
     assert not list(tmp_path.iterdir())
+    assert capfd.readouterr().err == "", "the message says it, no graph is printed"
+
+
+def test_a_module_that_cannot_be_copied_is_said(tmp_path: Path) -> None:
+    module = Odd("")
+    module.computed = module.layer.weight * 2  # no leaf: deepcopy refuses it
+    with pytest.raises(ConfigError, match="Odd cannot be copied .*register_buffer"):
+        export(module, tmp_path / "m.onnx", preprocess=named("half", SIZE))
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def from_module(module: nn.Module, shape: Shape | None = None) -> Checkpoint:
         )
     _check_movable(module)
     kinds = {str(parameter.dtype).removeprefix("torch.") for parameter in module.parameters()} - {"float32"}
-    made = copy.deepcopy(module).cpu().float().eval().requires_grad_(False)
+    made = _copied(module)
     model: Model = made if isinstance(made, ViT | Swin) else _wrap(made, shape)
     output: OutputKind = "logits" if model.config.classes else "tokens" if isinstance(model, Wrapped) else "features"
     preprocess = _own_preprocess(module, shape)
@@ -62,6 +62,18 @@ def from_module(module: nn.Module, shape: Shape | None = None) -> Checkpoint:
         about={},
         options=LoadOptions(),
     )
+
+
+def _copied(module: nn.Module) -> nn.Module:
+    """A copy as it is exported: on the CPU, float32, eval mode, no gradients."""
+    try:
+        return copy.deepcopy(module).cpu().float().eval().requires_grad_(False)
+    except Exception as error:  # what a module holds may refuse to be copied in any way
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        raise ConfigError(
+            f"{type(module).__name__} cannot be copied ({first}): results computed in __init__ belong into buffers "
+            "(register_buffer) or behind detach(), old weight_norm is removed by remove_weight_norm"
+        ) from error
 
 
 def _check_movable(module: nn.Module) -> None:
