@@ -1,6 +1,7 @@
 """A foreign .onnx file: what it takes, what it gives, and what its metadata tell. Nothing in it is trusted."""
 
 import ast
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,7 +86,7 @@ def read_foreign(path: Path, choices: Choices) -> Foreign:
         raise ModelFileError(f"{path} cannot be read: {str(error).splitlines()[0][:200]}") from error
     foreign = Foreign(
         path=path,
-        sha256=file_sha256(path),
+        sha256=_digest(path, file.external),
         file=file,
         graph=graph,
         input=taken,
@@ -94,6 +95,12 @@ def read_foreign(path: Path, choices: Choices) -> Foreign:
     )
     _check_loads(foreign)
     return foreign
+
+
+def _digest(path: Path, beside: Sequence[str]) -> str:
+    """Of the file; where weights lie beside it, of the joined digests, as they are half of the model."""
+    digests = [file_sha256(path.with_name(name)) for name in (path.name, *beside)]
+    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def _check_loads(foreign: Foreign) -> None:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from vit_edge.export.errors import ExportError
 from vit_edge.export.foreign import Foreign
+from vit_edge.export.model_file import save
 from vit_edge.export.parity import OPTIMIZATION, TOLERANCES, Tolerance, deviation
 from vit_edge.runtime.session import ORT_ERRORS, Optimization, one_line, open_session
 
@@ -162,5 +163,4 @@ def _perturbed(foreign: Foreign, rng: np.random.Generator, path: Path) -> Path:
             weight = value.const_value.numpy()
             noisy = weight * (1 + _PERTURBATION * rng.standard_normal(weight.shape))
             value.const_value = ir.tensor(noisy.astype(np.float32), name=value.name)
-    ir.save(graph, path)
-    return path
+    return save(graph, path, graph.ir_version)

@@ -218,7 +218,7 @@ def test_what_a_module_does_wrong_is_said(
 def test_a_module_that_cannot_be_copied_is_said(tmp_path: Path) -> None:
     module = Odd("")
     module.computed = module.layer.weight * 2  # no leaf: deepcopy refuses it
-    with pytest.raises(ConfigError, match="Odd cannot be copied .*register_buffer"):
+    with pytest.raises(ConfigError, match=r"Odd cannot be copied .*register_buffer"):
         export(module, tmp_path / "m.onnx", preprocess=named("half", SIZE))
 
 

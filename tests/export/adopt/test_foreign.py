@@ -1,5 +1,6 @@
 """What cannot be adopted is refused in one line that says why."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -126,3 +127,39 @@ def test_names_in_the_metadata_are_data_never_code(text: str, labels: tuple[str,
     proto.metadata_props.add(key="names", value=text)
     onnx.save(proto, path)
     assert read_foreign(path, Choices()).labels == labels
+
+
+@pytest.mark.parametrize(
+    ("location", "message"),
+    [
+        ("../w.data", "only a file beside it is accepted"),
+        ("/tmp/w.data", "only a file beside it is accepted"),
+        ("gone.data", "keeps its weights in 'gone.data', which is missing beside it"),
+    ],
+)
+def test_weights_elsewhere_are_refused(location: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match=re.escape(message)):
+        read_foreign(weights_beside(tmp_path, location), Choices())
+
+
+def test_digest_covers_the_weights_beside(tmp_path: Path) -> None:
+    path = weights_beside(tmp_path, "w.data")
+    (tmp_path / "w.data").write_bytes(np.float32([1, 2, 3]).tobytes())
+    first = read_foreign(path, Choices()).sha256
+    (tmp_path / "w.data").write_bytes(np.float32([1, 2, 4]).tobytes())
+    assert read_foreign(path, Choices()).sha256 != first
+
+
+def weights_beside(folder: Path, location: str) -> Path:
+    """A file whose one weight lies in `location`, which is not written."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+g (float[N,3,8,8] x) => (float[N,3] y) <float[3] w = {1, 2, 3}> {
+  means = ReduceMean <axes = [2, 3], keepdims = 0> (x)
+  y = Mul (means, w)
+}""")
+    (weight,) = model.graph.initializer
+    weight.ClearField("float_data")
+    weight.data_location = onnx.TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value=location)
+    (folder / "foreign.onnx").write_bytes(model.SerializeToString())
+    return folder / "foreign.onnx"
