@@ -13,8 +13,8 @@ from vit_edge.export.description import describe
 from vit_edge.export.divergence import first_divergence
 from vit_edge.export.errors import ParityError
 from vit_edge.export.heads import settle_heads
-from vit_edge.export.model_file import refuse_own_source, save, staging_folder, write_manifest
-from vit_edge.export.options import ExportOptions, settled
+from vit_edge.export.model_file import check_place, refuse_own_source, save, staging_folder, write_manifest
+from vit_edge.export.options import ExportOptions, check_opset, settled
 from vit_edge.export.parity import BATCHES, Reference, StageParity, check_parity, reference
 from vit_edge.export.passes import AppendSoftmax
 from vit_edge.export.pipeline import PREPARE, PassRecord, run_passes, simplification
@@ -81,6 +81,8 @@ def export(
     """
     if isinstance(source, str | Path):
         refuse_own_source(source, Path(output))
+    check_place(Path(output))
+    check_opset((options or ExportOptions()).opset)
     checkpoint = as_checkpoint(source, preprocess)
     options = settled(checkpoint, with_choices(options or ExportOptions(), checkpoint, preprocess, labels))
     assert options.output is not None

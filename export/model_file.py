@@ -1,7 +1,6 @@
 """Graph and manifest to one file: no half-written file, no weights in the wrong place, the same bytes every time."""
 
 import dataclasses
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ import onnx_ir as ir
 from onnxruntime import InferenceSession
 
 from vit_edge.export.errors import ExportError
+from vit_edge.places import is_same_file, place_problem
 from vit_edge.runtime.manifest import METADATA_KEY, ExternalData, Manifest
 from vit_edge.runtime.onnxfile import file_sha256, read
 from vit_edge.runtime.session import Optimization, open_session
@@ -79,8 +79,7 @@ def write_manifest(path: Path, manifest: Manifest) -> Manifest:
 
 def refuse_own_source(source: str | Path, output: Path) -> None:
     """Raise ExportError where the output would replace what it is made from."""
-    path = Path(source)
-    if path.exists() and output.exists() and output.samefile(path):
+    if is_same_file(source, output):
         raise ExportError(f"{output}: is the source itself; give another name")
 
 
@@ -106,11 +105,6 @@ def staging_folder(output: Path) -> Iterator[Path]:
 
 def check_place(output: Path) -> None:
     """Raise ExportError where no `.onnx` file can be written: found out before any work is done."""
-    if output.suffix != ".onnx":
-        raise ExportError(f"{output}: the output's name must end in .onnx")
-    if output.is_dir():
-        raise ExportError(f"{output}: is a folder, expected a file name")
-    if not output.parent.is_dir():
-        raise ExportError(f"{output.parent}: no such folder; create it first")
-    if not os.access(output.parent, os.W_OK):
-        raise ExportError(f"{output.parent}: the folder is not writable")
+    problem = place_problem(output)
+    if problem is not None:
+        raise ExportError(problem)

@@ -11,7 +11,7 @@ from vit_edge.outputs import OutputKind
 from vit_edge.runtime.errors import ConfigError
 from vit_edge.runtime.preprocess import Preprocess
 
-__all__ = ["ExportOptions", "settled"]
+__all__ = ["ExportOptions", "check_opset", "settled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,14 +36,19 @@ class ExportOptions:
     images: tuple[Path, ...] = ()
 
 
+def check_opset(opset: int) -> None:
+    """Raise ConfigError for one that no graph can be written at."""
+    if opset not in OPSETS:
+        raise ConfigError(f"opset {opset}: expected {OPSETS.start} to {OPSETS.stop - 1}")
+
+
 def settled(checkpoint: Checkpoint, options: ExportOptions) -> ExportOptions:
     """Options with the checkpoint's own values filled in.
 
     Raises:
         ConfigError: they do not fit the model, or nothing tells the preprocessing.
     """
-    if options.opset not in OPSETS:
-        raise ConfigError(f"opset {options.opset}: expected {OPSETS.start} to {OPSETS.stop - 1}")
+    check_opset(options.opset)
     config = checkpoint.model.config
     preprocess = options.preprocess or checkpoint.preprocess
     if preprocess is None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from vit_edge.runtime.errors import ConfigError
 
-__all__ = ["read_labels"]
+__all__ = ["read_labels", "read_names"]
 
 _MAX_BYTES = 16 << 20
 
@@ -21,6 +21,14 @@ def read_labels(path: str | Path, classes: int) -> tuple[str, ...]:
     Raises:
         ConfigError: the file cannot be read, or has another number of names.
     """
+    names = read_names(path)
+    if len(names) != classes:
+        raise ConfigError(f"labels {path}: got {len(names)} names, the model has {classes} classes")
+    return names
+
+
+def read_names(path: str | Path) -> tuple[str, ...]:
+    """Read class names, however many there are; see `read_labels`."""
     path = Path(path)
     try:
         if path.stat().st_size > _MAX_BYTES:
@@ -30,10 +38,7 @@ def read_labels(path: str | Path, classes: int) -> tuple[str, ...]:
         raise ConfigError(f"labels {path}: cannot be read ({error.strerror})") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"labels {path}: not UTF-8 text") from error
-    names = _parse(path, text)
-    if len(names) != classes:
-        raise ConfigError(f"labels {path}: got {len(names)} names, the model has {classes} classes")
-    return tuple(names)
+    return tuple(_parse(path, text))
 
 
 def _parse(path: Path, text: str) -> list[str]:

@@ -14,6 +14,7 @@ channel) takes the mean of the three means and of the three stds.
 """
 
 import dataclasses
+import difflib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,7 +27,7 @@ from vit_edge.preprocess_timm import from_timm
 from vit_edge.runtime.errors import ConfigError
 from vit_edge.runtime.preprocess import Preprocess
 
-__all__ = ["NAMES", "describe", "from_huggingface", "from_timm", "named", "resolve"]
+__all__ = ["NAMES", "describe", "from_huggingface", "from_timm", "named", "read_option", "resolve"]
 
 _PRESETS: dict[str, dict[str, Any]] = {
     "imagenet": {
@@ -112,23 +113,37 @@ def resolve(option: str, size: Size, channels: int = 3) -> Preprocess:
         size: The model's input, one side or (height, width). It wins over the file's.
         channels: How many channels the model takes.
     """
+    config = read_option(option)
     if option in _PRESETS:
         return named(option, size, channels)
+    if any(field in config for field in _HUGGINGFACE_FIELDS):
+        return _with_channels(from_huggingface(config, size), channels)
+    return _with_channels(from_timm(config, size), channels)
+
+
+def read_option(option: str) -> Mapping[str, Any]:
+    """What a preset's name or a config file says; whether it suits a model is seen by `resolve`.
+
+    Raises:
+        ConfigError: there is no such preset and no such file, or the file is of another kind.
+    """
+    if option in _PRESETS:
+        return _PRESETS[option]
     path = Path(option)
     if not path.is_file():
+        near = difflib.get_close_matches(option, NAMES, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
         raise ConfigError(
-            f"preprocessing: got {option!r}, expected one of {', '.join(NAMES)}, "
+            f"preprocessing: got {option!r}, {hint}expected one of {', '.join(NAMES)}, "
             "or the path of a preprocessor_config.json or of a timm config.json"
         )
     config = _read(path)
-    if any(field in config for field in _HUGGINGFACE_FIELDS):
-        return _with_channels(from_huggingface(config, size), channels)
-    if any(field in config for field in _TIMM_FIELDS):
-        return _with_channels(from_timm(config, size), channels)
-    raise ConfigError(
-        f"{path}: holds none of {', '.join(_HUGGINGFACE_FIELDS + _TIMM_FIELDS)}, expected a "
-        "preprocessor_config.json or a timm config.json; a Hugging Face config.json says nothing about images"
-    )
+    if not any(field in config for field in _HUGGINGFACE_FIELDS + _TIMM_FIELDS):
+        raise ConfigError(
+            f"{path}: holds none of {', '.join(_HUGGINGFACE_FIELDS + _TIMM_FIELDS)}, expected a "
+            "preprocessor_config.json or a timm config.json; a Hugging Face config.json says nothing about images"
+        )
+    return config
 
 
 def _sides(size: tuple[int, int]) -> str:

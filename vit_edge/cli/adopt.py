@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vit_edge.cli.console import human_bytes, notice, steps
+from vit_edge.cli.early import check_foreign, check_options, check_output
 from vit_edge.cli.options import image_size
+from vit_edge.preprocessing import NAMES
+from vit_edge.runtime.errors import ConfigError
 
 if TYPE_CHECKING:
     from vit_edge.export.adoption import AdoptOptions, AdoptReport
@@ -39,30 +42,29 @@ def adopt(foreign: str, output: str, **options: Any) -> None:
     The file itself is the reference: what is written gives the same at batch 1, 2, 3 and 7, with and without
     onnxruntime's optimisations, or nothing is written.
     """
+    check_foreign(foreign)
+    check_output(foreign, output)
+    if options["preprocess"] is None:
+        raise ConfigError(
+            f"{foreign} does not tell how its images were preprocessed: give --preprocess "
+            f"{', '.join(NAMES)}, a preprocessor_config.json or a timm config.json"
+        )
+    check_options(preprocess=options["preprocess"], labels=options["labels"])
+
     from vit_edge.export.adoption import adopt as run
 
-    chosen = _options(foreign, **options)
+    chosen = _options(**options)
     with steps(STEPS) as progress:
         report = run(foreign, output, chosen, progress=progress)
     _show(report)
 
 
-def _options(foreign: str, *, preprocess: str | None, labels: str | None, **options: Any) -> "AdoptOptions":
+def _options(*, preprocess: str, labels: str | None, **options: Any) -> "AdoptOptions":
     from vit_edge.export.adoption import AdoptOptions
     from vit_edge.export.foreign import Choices
     from vit_edge.labels import read_labels
-    from vit_edge.preprocessing import NAMES, resolve
-    from vit_edge.runtime.errors import ConfigError
+    from vit_edge.preprocessing import resolve
 
-    if not Path(foreign).is_file():
-        raise ConfigError(f"{foreign} does not exist")
-    if labels and not Path(labels).is_file():
-        raise ConfigError(f"--labels {labels} does not exist")
-    if preprocess is None:
-        raise ConfigError(
-            f"{foreign} does not tell how its images were preprocessed: give --preprocess "
-            f"{', '.join(NAMES)}, a preprocessor_config.json or a timm config.json"
-        )
     return AdoptOptions(
         preprocess=partial(resolve, preprocess),
         preprocess_origin=f"--preprocess {Path(preprocess).name}",

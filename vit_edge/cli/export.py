@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vit_edge.cli.console import human_bytes, notice, steps
+from vit_edge.cli.early import OPSETS, check_checkpoint, check_options, check_output
 from vit_edge.cli.options import checkpoint_options, image_size, list_architectures
+from vit_edge.runtime.images import find_images
 
 if TYPE_CHECKING:
     from vit_edge.building import Config
@@ -36,7 +38,13 @@ STEPS = 6  # that `vit_edge.export.export` announces
     type=click.Choice(["logits", "probabilities", "features", "tokens"]),
     help="features: the pooled vector; tokens: all of them. Default: as the model's own.",
 )
-@click.option("--opset", type=int, default=23, show_default=True, help="17 to 22 suit older runtimes.")
+@click.option(
+    "--opset",
+    type=int,
+    default=23,
+    show_default=True,
+    help=f"{OPSETS.start} to {OPSETS.stop - 1}; up to 22 for onnxruntime before 1.23.",
+)
 @click.option("--images", metavar="DIR", help="Real images for the parity check and the test of assumed heads.")
 @click.option(
     "--list-archs",
@@ -52,11 +60,13 @@ def export(checkpoint: str, output: str, **options: Any) -> None:
     Reads timm, Hugging Face, torchvision, DeiT, MAE, Google .npz and vit-edge checkpoints. Parity with PyTorch is
     checked after every stage; when it fails, nothing is written.
     """
-    from vit_edge.export import export as run
-    from vit_edge.export.model_file import check_place, refuse_own_source
+    check_checkpoint(checkpoint)
+    check_output(checkpoint, output)
+    check_options(preprocess=options["preprocess"], labels=options["labels"], opset=options["opset"])
+    options["images"] = tuple(find_images(options["images"])) if options["images"] else ()
 
-    check_place(Path(output))
-    refuse_own_source(checkpoint, Path(output))
+    from vit_edge.export import export as run
+
     with steps(STEPS + 1) as progress:
         progress("loading the checkpoint")
         loaded, chosen = _load(checkpoint, **options)
@@ -65,18 +75,14 @@ def export(checkpoint: str, output: str, **options: Any) -> None:
 
 
 def _load(
-    checkpoint: str, *, preprocess: str | None, labels: str | None, images: str | None, **options: Any
+    checkpoint: str, *, preprocess: str | None, labels: str | None, images: tuple[Path, ...], **options: Any
 ) -> "tuple[Checkpoint, ExportOptions]":
     from vit_edge.checkpoints import LoadOptions, load_checkpoint
     from vit_edge.export import ExportOptions
     from vit_edge.labels import read_labels
     from vit_edge.preprocessing import NAMES, resolve
     from vit_edge.runtime.errors import ConfigError
-    from vit_edge.runtime.images import find_images
 
-    found = tuple(find_images(Path(images))) if images else ()
-    if labels and not Path(labels).is_file():
-        raise ConfigError(f"--labels {labels} does not exist")
     known = LoadOptions(arch=options["arch"], heads=options["heads"], image_size=options["image_size"])
     loaded = load_checkpoint(checkpoint, known)
     config = loaded.model.config
@@ -91,7 +97,7 @@ def _load(
         labels=read_labels(labels, config.classes) if labels else None,
         output=options["kind"],
         opset=options["opset"],
-        images=found,
+        images=images,
     )
 
 
