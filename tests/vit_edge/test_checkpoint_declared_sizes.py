@@ -8,6 +8,8 @@ import zipfile
 import pytest
 import torch
 
+from vit_edge.checkpoints.reading import read
+
 
 def header(**tensors):
     text = json.dumps(tensors).encode()
@@ -90,3 +92,15 @@ def test_an_archive_that_unpacks_to_far_more_than_it_is_is_refused_before(tmp_pa
 def test_tensors_that_are_no_plain_arrays_are_refused(tensor, tmp_path, refused):
     torch.save({"head.weight": tensor}, tmp_path / "model.pth")
     assert "head.weight is no plain array" in refused(tmp_path / "model.pth")
+
+
+def test_tensors_that_are_views_of_one_array_are_refused_where_copies_would_be_large(tmp_path, refused):
+    shared = torch.zeros(1 << 20, dtype=torch.float16)
+    torch.save({f"w{index}": shared for index in range(2000)}, tmp_path / "many.pth")
+    assert "its tensors share memory" in refused(tmp_path / "many.pth")
+
+
+def test_tied_weights_are_taken(tmp_path):
+    shared = torch.arange(6.0)
+    torch.save({"a": shared, "b": shared, "c": shared.reshape(2, 3)}, tmp_path / "tied.pth")
+    assert read(tmp_path / "tied.pth").tensors["c"].tolist() == [[0, 1, 2], [3, 4, 5]]

@@ -7,7 +7,7 @@ plain names in the same folder, and declared sizes are checked before memory is 
 import hashlib
 import pickle
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -28,6 +28,7 @@ Content: TypeAlias = tuple[dict[str, Tensor], dict[str, str]]  # tensors; a head
 
 _HARMLESS_BYTES = 1 << 30
 _MAX_RATIO = 20  # weights hardly compress; an archive that unpacks to more than this times its size is a bomb
+_MAX_SHARING = 8  # tied weights and half precision: float32 copies are a few times what a file holds
 _MAX_JSON = 16 << 20
 _WRAPPERS = ("model", "state_dict", "model_state_dict", "model_ema")  # a trainer's names for the state_dict
 _WRAPPER_PREFIXES = ("module.", "_orig_mod.", "model.")  # DataParallel, torch.compile, trainers
@@ -187,6 +188,7 @@ def _read_torch(file: Path) -> Content:
     tensors = {str(name): value for name, value in loaded.items() if isinstance(value, Tensor)}
     for name, tensor in tensors.items():
         _require_plain(name, tensor)
+    _require_own_memory(tensors.values())
     return tensors, {}
 
 
@@ -195,6 +197,14 @@ def _require_plain(name: str, tensor: Tensor) -> None:
     plain = tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
     if not plain or tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
         raise ValueError(f"{name} is no plain array (sparse, quantized, without data or repeating its elements)")
+
+
+def _require_own_memory(tensors: Collection[Tensor]) -> None:
+    """Refuse a small file whose many tensors are views of one array: as float32, each takes memory of its own."""
+    held = {storage.data_ptr(): storage.nbytes() for storage in (tensor.untyped_storage() for tensor in tensors)}
+    needed = sum(tensor.numel() * max(tensor.element_size(), 4) for tensor in tensors)
+    if needed > max(_HARMLESS_BYTES, _MAX_SHARING * sum(held.values())):
+        raise ValueError(f"its tensors share memory: they would take {needed:,} bytes, it holds {sum(held.values()):,}")
 
 
 def _strip_prefix(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
