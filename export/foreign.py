@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from vit_edge.export.errors import ExportError
 from vit_edge.export.passes.float_input import Layout
+from vit_edge.places import NOT_UTF8, is_utf8
 from vit_edge.runtime.errors import ConfigError, ModelFileError
 from vit_edge.runtime.manifest import METADATA_KEY
 from vit_edge.runtime.onnxfile import OnnxFile, ValueInfo, file_sha256, read
@@ -71,6 +72,8 @@ def read_foreign(path: Path, choices: Choices) -> Foreign:
         ExportError: it has not one image input and one usable output, or is a vit-edge model file.
         ConfigError: a choice is missing or does not fit.
     """
+    if not is_utf8(path):
+        raise ModelFileError(f"{path}: {NOT_UTF8}")
     file = read(path, foreign=True)
     if METADATA_KEY in file.metadata:
         raise ExportError(f"{path} is a vit-edge model file already: use it as it is")

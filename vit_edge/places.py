@@ -3,15 +3,25 @@
 import os
 from pathlib import Path
 
-__all__ = ["is_same_file", "place_problem"]
+__all__ = ["NOT_UTF8", "is_same_file", "is_utf8", "place_problem"]
+
+
+NOT_UTF8 = "the path is not UTF-8 text, which onnxruntime and safetensors cannot open; rename it"
+
+
+def is_utf8(path: str | Path) -> bool:
+    """Whether the bytes of a path are text: libraries in C++ take no others."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def place_problem(output: Path) -> str | None:
     """Why no `.onnx` file can be written there; None where it can."""
-    try:
-        output.name.encode()
-    except UnicodeEncodeError:
-        return f"{output}: the output's name is not UTF-8 text"
+    if not is_utf8(output):
+        return f"{output}: {NOT_UTF8}"
     if output.suffix != ".onnx":
         return f"{output}: the output's name must end in .onnx"
     if output.is_dir():

@@ -2,14 +2,16 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from vit_edge.cli import early
+from vit_edge.cli import early, main
 from vit_edge.export import tracing
 from vit_edge.runtime.errors import ConfigError
 
+Fails = Callable[..., str]
 WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = sys.modules["onnx"] = None  # importing them fails
@@ -48,6 +50,21 @@ def test_without_torch(checkpoint: Path, model_file: Path, tmp_path: Path) -> No
     for (arguments, expected), message, code in zip(cases, told[::2], told[1::2], strict=True):
         assert expected in message, arguments
         assert code == "1"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_names_that_are_no_text_are_one_line(checkpoint: Path, model_file: Path, tmp_path: Path, fails: Fails) -> None:
+    folder = tmp_path / "d\udcff"
+    folder.mkdir()
+    for source in (checkpoint, model_file):
+        (folder / source.name).write_bytes(source.read_bytes())
+    assert "not UTF-8 text" in fails("export", checkpoint, "-o", folder / "m.onnx")
+    assert "not UTF-8 text" in fails("export", folder / checkpoint.name, "-o", tmp_path / "m.onnx")
+    assert "not UTF-8 text" in fails("adopt", folder / model_file.name, "-o", tmp_path / "m.onnx")
+
+
+def test_names_in_any_script_are_taken(checkpoint: Path, tmp_path: Path) -> None:
+    assert main(["export", str(checkpoint), "-o", str(tmp_path / "ö 模型.onnx")]) == 0
 
 
 def test_opsets_are_those_of_the_exporter() -> None:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from vit_edge.checkpoints.errors import CheckpointError
 from vit_edge.checkpoints.fields import OBJECT, Fields
+from vit_edge.places import NOT_UTF8, is_utf8
 from vit_edge.runtime import strictjson
 from vit_edge.runtime.onnxfile import file_sha256
 
@@ -132,6 +133,8 @@ def _read_file(file: Path) -> Content:
     if head.startswith(b"PK\x03\x04"):
         return _guarded(file, _read_zip)
     if head[8:9] == b"{":
+        if not is_utf8(file):
+            raise CheckpointError(f"{file}: {NOT_UTF8}")
         return _guarded(file, _read_safetensors)
     if head.startswith(b"\x80"):
         return _guarded(file, _read_torch)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from vit_edge.labels import read_names
-from vit_edge.places import is_same_file, place_problem
+from vit_edge.places import NOT_UTF8, is_same_file, is_utf8, place_problem
 from vit_edge.preprocessing import read_option
 from vit_edge.runtime.errors import ConfigError, ModelFileError
 from vit_edge.runtime.manifest import METADATA_KEY
@@ -52,6 +52,8 @@ def check_foreign(foreign: str) -> None:
     """Raise where a file is missing, is not ONNX or is a vit-edge model file already."""
     if not _told(Path(foreign).is_file, foreign) and not Path(foreign).is_dir():
         raise ModelFileError(f"{foreign} does not exist")
+    if not is_utf8(foreign):
+        raise ModelFileError(f"{foreign}: {NOT_UTF8}")
     if METADATA_KEY in read(foreign, foreign=True).metadata:
         raise ModelFileError(f"{foreign} is a vit-edge model file already: use it as it is")
 
