@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    signal.signal(signal.SIGTERM, _terminate)
+    _leave_cleanly()
     try:
         code = cli.main(args=None if argv is None else list(argv), prog_name="vit-edge", standalone_mode=False)
         sys.stdout.flush()
@@ -74,6 +74,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _printable(text: str) -> str:
     """Names out of files may hold anything; a terminal must not act on them."""
     return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
+
+
+def _leave_cleanly() -> None:
+    """Remove temporary files also when ended, or when the terminal is closed; nohup keeps its meaning."""
+    signal.signal(signal.SIGTERM, _terminate)
+    hangup = getattr(signal, "SIGHUP", None)  # Windows has none
+    if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
+        signal.signal(hangup, _terminate)
 
 
 def _terminate(signum: int, frame: FrameType | None) -> None:
