@@ -1,5 +1,6 @@
 """Is the batch of a foreign graph really dynamic? What is not, by node, and its repair."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,7 @@ _BATCHES = (1, 3)
 _MORE = 2  # images around those of the traced batch
 # Of the largest element of a float32 tensor: far above its noise, far below what another image's pixels change.
 _SAME = 1e-3
+_ADVICE = "re-export it with a dynamic batch"
 _NAMED = 5  # nodes in a message
 
 
@@ -39,13 +41,19 @@ def batch_problem(path: Path, ref: Reference, tolerance: Tolerance) -> str | Non
         try:
             (outputs,) = session.run(None, {name: ref.images[:batch]})
         except ORT_ERRORS as error:
-            return f"it does not run at batch {batch}: {one_line(error)}"
+            return f"it does not run at batch {batch}: {_failing(error)}"
         if outputs.shape != (batch, *ref.single.shape[1:]):
             return f"it gives {outputs.shape} at batch {batch}, expected {(batch, *ref.single.shape[1:])}"
         worst = max(deviation(*rows)[0] for rows in zip(outputs, ref.single[:batch], strict=True))
         if worst > tolerance.max_abs:
             return f"an image's outputs change by {worst:.1e} at batch {batch}"
     return None
+
+
+def _failing(error: Exception) -> str:
+    """The node that onnxruntime names in its message, without the rest: paths and lines of its own source."""
+    match = re.search(r"while running (\w+) node\. Name:'([^']*)'", str(error))
+    return one_line(error) if match is None else f"{match[2] or 'a node without a name'} ({match[1]}) fails"
 
 
 def dynamic_batch(
@@ -88,11 +96,11 @@ def dynamic_batch(
         more = f" and {len(repairs) - _NAMED} more" if len(repairs) > _NAMED else ""
         raise ExportError(
             f"the batch is not dynamic, its size {traced} stands in: {'; '.join(repairs[:_NAMED])}{more}: "
-            "--fix-batch makes that follow the batch, or export it with a dynamic batch"
+            f"--fix-batch makes that follow the batch, or {_ADVICE}"
         )
     left = batch_problem(save(repaired), ref, tolerance)
     if left is not None:
-        raise ExportError(f"the batch is not dynamic, and --fix-batch did not repair it: {left}")
+        raise ExportError(f"the batch is not dynamic, and --fix-batch did not repair it: {left}; {_ADVICE}")
     return repaired, tuple(repairs)
 
 
@@ -106,5 +114,8 @@ def _repair(graph: ir.Model, fix_batch: FixBatch, problem: str) -> tuple[ir.Mode
         f"{node_label(node)} {node.metadata_props[FIXED]}" for node in repaired.graph if FIXED in node.metadata_props
     ]
     if not nodes:
-        raise ExportError(f"the graph does not give what the file gives: {problem}; no size is baked in")
+        raise ExportError(
+            f"the graph does not give what the file gives: {problem}; "
+            f"no size is baked in that can be repaired; {_ADVICE}"
+        )
     return repaired, nodes

@@ -48,7 +48,7 @@ class FixBatch(ir.passes.InPlacePass):
                 outputs = walk.run(node)
             except NodeError as error:
                 if not (_fix_expand(node, walk) or _fix_operands(node, walk)):
-                    raise PassError(f"no rule repairs {error}") from error
+                    raise PassError(f"no rule repairs {node_label(node)}: re-export it with a dynamic batch") from error
                 outputs, modified = walk.run(node), True
             if not culprit and _breaks(node, walk, outputs, self.same):
                 culprit = node_label(node)

@@ -5,7 +5,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from vit_edge.export.errors import PassError
+from vit_edge.export.errors import ExportError, PassError
 from vit_edge.export.passes.fix_batch import FIXED, FixBatch, batch_axis
 from vit_edge.runtime.session import open_session
 
@@ -178,3 +178,35 @@ def test_a_node_that_no_rule_repairs_is_named():
         FixBatch(2, images(4), 1e-3)(model)
     assert "no rule repairs" in str(caught.value)
     assert "Split" in str(caught.value)
+
+
+@pytest.mark.parametrize("fix", [False, True])
+@pytest.mark.parametrize(
+    ("graph", "named"),
+    [
+        (
+            "<float[2,3] w = {0,1,2,3,4,5}> { m = ReduceMean <axes = [2, 3], keepdims = 0> (x) y = Add (m, w) }",
+            "y (Add)",
+        ),
+        (
+            "<float[2,2] w = {0,1,1,0}> { m = ReduceMean <axes = [2, 3], keepdims = 0> (x) y = MatMul (w, m) }",
+            "(MatMul)",
+        ),
+        (
+            "{ a, b = Split <axis = 0> (x) c = Concat <axis = 0> (a, b)"
+            " y = ReduceMean <axes = [2, 3], keepdims = 0> (c) }",
+            "(Split)",
+        ),
+    ],
+)
+def test_what_no_rule_repairs_is_named_without_onnxruntimes_text(
+    graph: str, named: str, fix: bool, write_text, run_adopt
+) -> None:
+    source = write_text(f"""<ir_version: 8, opset_import: ["" : 17]>
+g (float[2,3,8,8] x) => (float[2,3] y) {graph}""")
+    with pytest.raises(ExportError) as caught:
+        run_adopt(source, fix_batch=fix, output_kind="features")
+    message = str(caught.value)
+    assert named in message
+    assert "re-export it with a dynamic batch" in message
+    assert "status code" not in message
