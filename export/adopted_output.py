@@ -35,7 +35,10 @@ def output_info(name: str, outputs: Array32, chosen: OutputKind | None, size: tu
     if not np.isfinite(outputs).all():
         raise ExportError("the outputs are not finite")
     if outputs.std(axis=0).max() <= _LEAST_SPREAD * np.abs(outputs).max():
-        raise ExportError("the outputs hardly depend on the image, so that no comparison would prove anything")
+        raise ExportError(
+            "the outputs hardly depend on the image, so that no comparison would prove anything: "
+            "is the model trained, and is this the output that is meant (--output-name)?"
+        )
     shape = outputs.shape[1:]
     kind = chosen or _kind(outputs, size)
     if kind == "map":

@@ -123,7 +123,7 @@ def reference(model: nn.Module, images: Array32, *, probabilities: bool = False)
     if double.std(axis=0).max() <= _LEAST_SPREAD * np.abs(double).max():
         raise ExportError(
             "the PyTorch model's outputs hardly depend on the image, so that no comparison would prove anything: "
-            "untrained or with a zero head? if not, give real images"
+            "untrained, or with a zero head? Load trained weights; if they are, give real images (--images)"
         )
     return Reference(images, single, double)
 

@@ -16,6 +16,8 @@ from vit_edge.runtime.errors import ConfigError
 
 __all__ = ["Preset", "families", "find_preset", "names"]
 
+_LONGEST = 80  # of a name in a message
+
 
 @dataclass(frozen=True, slots=True)
 class Preset:
@@ -49,14 +51,14 @@ def find_preset(name: str) -> Preset:
     """Look an architecture up by name; a tag behind a dot ("vit_tiny_patch16_224.augreg_in21k") is allowed.
 
     Raises:
-        ConfigError: no family has this name; near names and the families are listed.
+        ConfigError: no family has this name; near names are listed.
     """
     plain = name.split(".")[0]
     preset = _FIXED.get(plain) or _of_family(plain)
     if preset is None:
-        near = difflib.get_close_matches(plain, names(), n=3)
+        near = difflib.get_close_matches(plain[:_LONGEST], names(), n=3)
         hint = f"did you mean {', '.join(near)}? " if near else ""
-        raise ConfigError(f"unknown architecture {name!r}: {hint}known families: {'; '.join(families())}")
+        raise ConfigError(f"unknown architecture {name[:_LONGEST]!r}: {hint}vit-edge export --list-archs shows all")
     return preset
 
 

@@ -30,6 +30,7 @@ def test_without_torch(checkpoint: Path, model_file: Path, tmp_path: Path) -> No
         ([*export, "-o", tmp_path / "none" / "m.onnx"], "no such folder; create it first"),
         ([*export, *out, "--opset", "16"], "expected 17 to 24"),
         ([*export, *out, "--preprocess", "imagnet"], "did you mean imagenet?"),
+        ([*export, *out, "--arch", "vit_tinny_patch16_224"], "did you mean vit_tiny_patch16_224, "),
         ([*export, *out, "--preprocess", text], "is not JSON"),
         ([*export, *out, "--labels", tmp_path / "none.txt"], "cannot be read (No such file"),
         ([*export, *out, "--images", tmp_path / "none"], "no such folder"),

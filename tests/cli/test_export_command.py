@@ -132,8 +132,16 @@ def test_failed_parity_writes_nothing_and_names_the_tensor(
 def test_usage_errors_exit_with_2(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(checkpoint)]) == 2
     assert main(["export", str(checkpoint), "-o", "m.onnx", "--image-size", "big"]) == 2
+    assert main(["export", str(checkpoint), "-o", "m.onnx", "--image-size", "0"]) == 2
     assert main(["explode"]) == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_architectures_fit_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "--list-archs"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 100
+    assert max(map(len, lines)) <= 80
 
 
 @pytest.mark.real

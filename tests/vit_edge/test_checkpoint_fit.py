@@ -80,7 +80,8 @@ def test_missing_tensors_that_tell_sizes_are_named(changed, refused, name):
 
 
 def test_heads_have_to_come_from_somewhere(timm_file, refused):
-    assert "give --heads N" in refused(timm_file)
+    message = refused(timm_file)
+    assert "give --arch NAME, or --heads N and, where no config tells it, --preprocess" in message
     assert "heads must be 1.." in refused(timm_file, heads=0)
     assert "3 heads do not divide width 16" in refused(timm_file, heads=3)
 
@@ -183,3 +184,17 @@ def test_bare_clip_weights_need_the_architecture(shared, tmp_path):
     weights.write_bytes((shared / "peers" / "timm_clip" / "model.safetensors").read_bytes())
     with pytest.raises(CheckpointError, match="give --arch"):
         load_checkpoint(weights, LoadOptions(heads=3))
+
+
+def test_an_architecture_of_another_kind_is_refused(timm_file, refused):
+    message = refused(timm_file, arch="swin_tiny_patch4_window7_224", heads=2)
+    assert "swin_tiny_patch4_window7_224 is a Swin, the weights are of a ViT" in message
+
+
+@pytest.mark.parametrize(
+    "arch", ["vit_base_patch16_clip_224", "vit_b_16", "eva02_tiny_patch14_224", "deit3_small_patch16_224"]
+)
+def test_a_wrong_architecture_is_short_and_asked_about(timm_file, refused, arch):
+    message = refused(timm_file, arch=arch)
+    assert arch in message
+    assert len(message) < 900

@@ -64,9 +64,10 @@ def test_variants_carry_what_their_names_say():
         "vit_tiny_patch16_\u0662\u0662\u0664",  # digits of another script
     ],
 )
-def test_other_names_are_refused_and_the_families_listed(name):
-    with pytest.raises(ConfigError, match="known families: vit_"):
+def test_other_names_are_refused_in_a_short_line(name):
+    with pytest.raises(ConfigError, match="--list-archs shows all") as caught:
         find_preset(name)
+    assert len(str(caught.value)) < 300
 
 
 def test_near_names_are_suggested():

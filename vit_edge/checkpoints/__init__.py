@@ -27,7 +27,7 @@ from vit_edge.checkpoints.errors import CheckpointError
 from vit_edge.checkpoints.module import from_module
 from vit_edge.checkpoints.native import save_checkpoint
 from vit_edge.checkpoints.plan import LoadOptions, Plan
-from vit_edge.checkpoints.reading import read
+from vit_edge.checkpoints.reading import Source, read
 from vit_edge.checkpoints.rules import assemble, parameter_shapes
 from vit_edge.hub import fetch, is_hub_id
 from vit_edge.positions import resample_positions
@@ -80,8 +80,7 @@ def load_checkpoint(path: str | Path, options: LoadOptions | None = None) -> Che
     if reader is None:
         some = ", ".join(list(source.tensors)[:3])
         raise CheckpointError(f"{path}: tensor names of no known source ({some}, ...); known: {_NAMES}")
-    plan: Plan = with_architecture(reader.interpret(source, options), source, options)
-    state = assemble(plan.rules, source.tensors, parameter_shapes(plan.config), plan.ignored)
+    plan, state = _read_as(reader, source, options)
     config, state, notes = _at_size(plan.config, state, options.image_size)
     model = build(config)
     model.load_state_dict(state)
@@ -100,6 +99,17 @@ def load_checkpoint(path: str | Path, options: LoadOptions | None = None) -> Che
         about=plan.about,
         options=options,
     )
+
+
+def _read_as(reader: ModuleType, source: Source, options: LoadOptions) -> tuple[Plan, dict[str, Tensor]]:
+    """The plan of one format's reader and the model's tensors; where they do not fit, `--arch` may be the reason."""
+    try:
+        plan: Plan = with_architecture(reader.interpret(source, options), source, options)
+        return plan, assemble(plan.rules, source.tensors, parameter_shapes(plan.config), plan.ignored)
+    except CheckpointError as error:
+        if options.arch is None or options.arch in str(error):
+            raise
+        raise CheckpointError(f"{error}; got --arch {options.arch}: is it the right one?") from error
 
 
 def _labels(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:

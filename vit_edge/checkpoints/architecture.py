@@ -35,6 +35,9 @@ def with_architecture(plan: Plan, source: Source, options: LoadOptions) -> Plan:
 
 def _check(plan: Plan, preset: Preset, source: Source, options: LoadOptions) -> None:
     config, args = plan.config, preset.args
+    if isinstance(config, ViTConfig) != ("depth" in args):
+        kinds = ("a Swin", "a ViT") if isinstance(config, ViTConfig) else ("a ViT", "a Swin")
+        raise CheckpointError(f"{source.path}: {preset.name} is {kinds[0]}, the weights are of {kinds[1]}")
     depth = (args["depth"], config.depth) if isinstance(config, ViTConfig) else (args["depths"], config.depths)
     sizes: dict[str, tuple[object, object]] = {  # name -> in the architecture, in the checkpoint
         "width": (args["embed_dim"], config.width),

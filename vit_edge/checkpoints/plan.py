@@ -78,7 +78,10 @@ def pick_heads(width: int, known: int | None, options: LoadOptions) -> tuple[int
     if known is not None:
         return known, False, ()
     if width % _USUAL_HEAD_WIDTH:
-        raise CheckpointError(f"the number of heads cannot be read from the weights (width {width}): give --heads N")
+        raise CheckpointError(
+            f"the number of heads cannot be read from the weights (width {width}): "
+            "give --arch NAME, or --heads N and, where no config tells it, --preprocess"
+        )
     heads = width // _USUAL_HEAD_WIDTH
     return heads, True, (f"heads: {heads} is an assumption (width {width} / 64); --heads N or --arch NAME settles it",)
 

@@ -17,6 +17,7 @@ from vit_edge.building import Config, build
 from vit_edge.checkpoints.errors import CheckpointError
 
 Shape = tuple[int, ...]
+_SHOWN = 4  # groups of tensors in a message
 
 
 class Operation(Protocol):
@@ -221,10 +222,16 @@ def _numel(shape: Shape) -> int:
 
 def _report(missing: Sequence[str], unexpected: Sequence[str], wrong: Sequence[str]) -> None:
     problems = [("missing", missing), ("unexpected", unexpected), ("wrongly shaped", wrong)]
-    lines = [f"  {title}: {', '.join(_grouped(names))}" for title, names in problems if names]
+    lines = [f"  {title}: {_some(_grouped(names))}" for title, names in problems if names]
     if lines:
         counts = ", ".join(f"{len(names)} {title}" for title, names in problems if names)
         raise CheckpointError(f"the checkpoint does not fit the model ({counts} tensors)\n" + "\n".join(lines))
+
+
+def _some(groups: Sequence[str]) -> str:
+    """The first few: with the wrong architecture every tensor differs."""
+    more = f" and {len(groups) - _SHOWN} more like these" if len(groups) > _SHOWN else ""
+    return ", ".join(groups[:_SHOWN]) + more
 
 
 def _grouped(names: Sequence[str]) -> list[str]:

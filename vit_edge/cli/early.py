@@ -6,6 +6,7 @@ from pathlib import Path
 from vit_edge.labels import read_names
 from vit_edge.places import NOT_UTF8, is_same_file, is_utf8, place_problem
 from vit_edge.preprocessing import read_option
+from vit_edge.presets import find_preset
 from vit_edge.runtime.errors import ConfigError, ModelFileError
 from vit_edge.runtime.manifest import METADATA_KEY
 from vit_edge.runtime.onnxfile import read
@@ -24,10 +25,14 @@ def check_output(source: str, output: str) -> None:
         raise ConfigError(f"{output}: is the source itself; give another name")
 
 
-def check_options(*, preprocess: str | None, labels: str | None, opset: int = OPSETS.start) -> None:
+def check_options(
+    *, preprocess: str | None, labels: str | None, arch: str | None = None, opset: int = OPSETS.start
+) -> None:
     """Raise ConfigError where an option names what is not there; what fits the model is found out later."""
     if opset not in OPSETS:
         raise ConfigError(f"--opset {opset}: expected {OPSETS.start} to {OPSETS.stop - 1}")
+    if arch is not None:
+        find_preset(arch)
     if preprocess is not None:
         read_option(preprocess)
     if labels is not None:

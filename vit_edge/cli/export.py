@@ -62,7 +62,7 @@ def export(checkpoint: str, output: str, **options: Any) -> None:
     """
     check_checkpoint(checkpoint)
     check_output(checkpoint, output)
-    check_options(preprocess=options["preprocess"], labels=options["labels"], opset=options["opset"])
+    check_options(**{name: options[name] for name in ("preprocess", "labels", "arch", "opset")})
     options["images"] = tuple(find_images(options["images"])) if options["images"] else ()
 
     from vit_edge.export import export as run

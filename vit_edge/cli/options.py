@@ -1,6 +1,7 @@
 """Option types and option groups that several commands take."""
 
 import re
+import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -8,6 +9,7 @@ import click
 
 __all__ = ["checkpoint_options", "image_size", "list_architectures", "runtime_options"]
 
+_WIDTH = 80
 F = TypeVar("F", bound=Callable[..., object])
 
 
@@ -15,9 +17,9 @@ def image_size(context: click.Context, parameter: click.Parameter, value: str | 
     """Read an option's N or HxW: "224" -> (224, 224), "192x256" -> (192, 256)."""
     if value is None:
         return None
-    match = re.fullmatch(r"(\d{1,5})(?:x(\d{1,5}))?", value)
+    match = re.fullmatch(r"([1-9]\d{0,4})(?:x([1-9]\d{0,4}))?", value)
     if match is None:
-        raise click.BadParameter(f"{value!r} is neither N nor HxW")
+        raise click.BadParameter(f"{value!r} is neither N nor HxW, in pixels from 1")
     height = int(match[1])
     return height, int(match[2]) if match[2] else height
 
@@ -30,10 +32,10 @@ def list_architectures(context: click.Context, parameter: click.Parameter, value
 
     click.echo("Families (other sizes of the same pattern work too):")
     for family in families():
-        click.echo(f"  {family}")
+        click.echo(textwrap.fill(family, _WIDTH, initial_indent="  ", subsequent_indent="    "))
     click.echo("\nPublished models, and what their images are preprocessed with:")
     for name in names():
-        click.echo(f"  {name:<40} {_in_short(find_preset(name).pretrained_cfg)}")
+        click.echo(f"  {name:<36} {_in_short(find_preset(name).pretrained_cfg)}")
     context.exit()
 
 
@@ -41,9 +43,10 @@ def _in_short(cfg: Mapping[str, Any]) -> str:
     """A preset's preprocessing in half a line."""
     if not cfg:
         return "give --preprocess"
-    size = "x".join(str(side) for side in cfg["input_size"][1:])
+    height, width = cfg["input_size"][1:]
+    size = str(height) if height == width else f"{height}x{width}"
     mean = " ".join(f"{value:.3g}" for value in cfg["mean"])
-    return f"{size} {cfg['interpolation']} {cfg['crop_pct']}, mean {mean}"
+    return f"{size} {cfg['interpolation']} {cfg['crop_pct']} mean {mean}"
 
 
 def checkpoint_options(command: F) -> F:
