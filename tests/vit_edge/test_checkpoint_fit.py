@@ -187,8 +187,9 @@ def test_bare_clip_weights_need_the_architecture(shared, tmp_path):
 
 
 def test_an_architecture_of_another_kind_is_refused(timm_file, refused):
-    message = refused(timm_file, arch="swin_tiny_patch4_window7_224", heads=2)
-    assert "swin_tiny_patch4_window7_224 is a Swin, the weights are of a ViT" in message
+    for heads in (None, 2):
+        message = refused(timm_file, arch="swin_tiny_patch4_window7_224", heads=heads)
+        assert "swin_tiny_patch4_window7_224 is a Swin, the weights are of a ViT" in message
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from vit_edge.checkpoints import (
     torchvision,
     tutorial,
 )
-from vit_edge.checkpoints.architecture import with_architecture
+from vit_edge.checkpoints.architecture import check_kind, with_architecture
 from vit_edge.checkpoints.checkpoint import Checkpoint
 from vit_edge.checkpoints.errors import CheckpointError
 from vit_edge.checkpoints.module import from_module
@@ -103,6 +103,8 @@ def load_checkpoint(path: str | Path, options: LoadOptions | None = None) -> Che
 
 def _read_as(reader: ModuleType, source: Source, options: LoadOptions) -> tuple[Plan, dict[str, Tensor]]:
     """The plan of one format's reader and the model's tensors; where they do not fit, `--arch` may be the reason."""
+    if reader is not native:  # whose own config tells
+        check_kind(source, options, swin=reader in (swin, swin_huggingface))
     try:
         plan: Plan = with_architecture(reader.interpret(source, options), source, options)
         return plan, assemble(plan.rules, source.tensors, parameter_shapes(plan.config), plan.ignored)

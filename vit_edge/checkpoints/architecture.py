@@ -11,7 +11,7 @@ from vit_edge.config import ViTConfig
 from vit_edge.preprocessing import from_timm
 from vit_edge.presets import Preset, find_preset
 
-__all__ = ["with_architecture"]
+__all__ = ["check_kind", "with_architecture"]
 
 
 def with_architecture(plan: Plan, source: Source, options: LoadOptions) -> Plan:
@@ -33,11 +33,21 @@ def with_architecture(plan: Plan, source: Source, options: LoadOptions) -> Plan:
     return dataclasses.replace(plan, preprocess=preprocess, preprocess_origin=f"the preset of {preset.name}")
 
 
+def check_kind(source: Source, options: LoadOptions, *, swin: bool) -> None:
+    """A ViT's name for a Swin's weights, or the reverse: neither's fields mean anything to the other.
+
+    Raises:
+        CheckpointError: the named architecture is of the other kind.
+    """
+    if options.arch is None or swin == ("depths" in find_preset(options.arch).args):
+        return
+    named, found = ("a ViT", "a Swin") if swin else ("a Swin", "a ViT")
+    raise CheckpointError(f"{source.path}: {options.arch} is {named}, the weights are of {found}")
+
+
 def _check(plan: Plan, preset: Preset, source: Source, options: LoadOptions) -> None:
     config, args = plan.config, preset.args
-    if isinstance(config, ViTConfig) != ("depth" in args):
-        kinds = ("a Swin", "a ViT") if isinstance(config, ViTConfig) else ("a ViT", "a Swin")
-        raise CheckpointError(f"{source.path}: {preset.name} is {kinds[0]}, the weights are of {kinds[1]}")
+    check_kind(source, options, swin=not isinstance(config, ViTConfig))
     depth = (args["depth"], config.depth) if isinstance(config, ViTConfig) else (args["depths"], config.depths)
     sizes: dict[str, tuple[object, object]] = {  # name -> in the architecture, in the checkpoint
         "width": (args["embed_dim"], config.width),
