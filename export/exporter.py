@@ -81,8 +81,8 @@ def export(
     """
     if isinstance(source, str | Path):
         refuse_own_source(source, Path(output))
-    check_place(Path(output))
     check_opset((options or ExportOptions()).opset)
+    check_place(Path(output))
     checkpoint = as_checkpoint(source, preprocess)
     options = settled(checkpoint, with_choices(options or ExportOptions(), checkpoint, preprocess, labels))
     assert options.output is not None
