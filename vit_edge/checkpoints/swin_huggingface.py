@@ -10,9 +10,9 @@ from vit_edge.checkpoints.swin_arguments import INTEGERS
 from vit_edge.preprocessing import from_huggingface
 from vit_edge.swin_config import Size, SwinConfig
 
-__all__ = ["interpret", "matches"]
+__all__ = ["ARCHITECTURE", "interpret", "matches"]
 
-_ARCHITECTURE = "SwinForImageClassification"
+ARCHITECTURE = "SwinForImageClassification"
 _SAVED = {  # the names in files; transformers 5 has others in memory
     "layernorm_before": "norm1",
     "attention.self.query": "attn.q",
@@ -50,8 +50,8 @@ def interpret(source: Source, options: LoadOptions) -> Plan:
     """Read everything from config.json; the weights then have to fit."""
     config = source.config
     architecture = "".join(config.get("architectures", TEXTS, ())[:1])
-    if architecture != _ARCHITECTURE:
-        raise CheckpointError(f"{source.path}: {architecture or 'swin'} is not covered: {_ARCHITECTURE} is")
+    if architecture != ARCHITECTURE:
+        raise CheckpointError(f"{source.path}: {architecture or 'swin'} is not covered: {ARCHITECTURE} is")
     activation = config.get("hidden_act", TEXT, "gelu")
     if activation != "gelu" or config.get("use_absolute_embeddings", FLAG, False):
         raise CheckpointError(f"{source.path}: hidden_act {activation!r} or absolute embeddings are not covered")
