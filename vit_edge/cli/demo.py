@@ -1,5 +1,6 @@
 """`vit-edge demo`: the whole way on the model and the images that ship with the package."""
 
+import shlex
 import sys
 from importlib import resources
 from pathlib import Path
@@ -46,7 +47,8 @@ def demo(output: str) -> int:
     click.echo("\n4. Quantized")
     passed = _quantize_digits(report.path, folder)
     sample = sorted((folder / "test" / "7").iterdir())[0]
-    click.echo(f"\nTry it: {Path(sys.executable).parent / 'vit-edge'} predict {folder / 'digits-int8.onnx'} {sample}")
+    command = [Path(sys.executable).parent / "vit-edge", "predict", folder / "digits-int8.onnx", sample]
+    click.echo(f"\nTry it: {shlex.join(map(str, command))}")
     return 0 if right and passed and all(finding.passed for finding in findings) else 1
 
 
