@@ -8,8 +8,8 @@ from vit_edge.export.passes.weights_aside import put_back, take_out
 
 __all__ = ["OnnxSim"]
 
-# These three turn MatMul + Add into Reshape, Gemm, Reshape and pack q, k and v again: more nodes, slower in
-# onnxruntime, and no later pass recognises a layer.
+# These three turn MatMul + Add into Reshape, Gemm, Reshape and pack q, k and v again: more nodes, and no layer has its
+# name any more. They need the weights, so they could only work on those small enough to stay inside.
 _SKIPPED = ["fuse_matmul_add_bias_into_gemm", "fuse_matmul_add_bias_into_gemm_batched", "fuse_qkv"]
 
 
