@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vit_edge.accuracy import compare
+from vit_edge.runtime.errors import ModelFileError
 from vit_edge.runtime.images import decode
 from vit_edge.runtime.manifest import Manifest, read_manifest
 from vit_edge.runtime.onnxfile import read
@@ -122,6 +123,15 @@ def row(name: str, path: Path | None, baseline: Array, outputs: Array, labels: n
     return f"| {name} | {size} | {drop} | {100 * near.argmax:.2f} % | {near.relative_l2:.3f} |"
 
 
+def row_of_file(name: str, path: Path, baseline: Array, test: Sequence[Array], labels: npt.NDArray[np.int64]) -> str:
+    """One line of the table, also for a file that onnxruntime made and does not load."""
+    try:
+        run = session_of(path)
+    except ModelFileError as error:
+        return f"| {name} | {path.stat().st_size / 1e6:.1f} | not loaded: {str(error)[:80]} | | |"
+    return row(name, path, baseline, scored(run, test), labels)
+
+
 def data_of(folder: Path) -> list[tuple[Path, int]]:
     """Images and labels, by name."""
     with (folder / "labels.csv").open(newline="", encoding="utf-8") as file:
@@ -154,7 +164,7 @@ def main() -> None:
                 print(row(name, path, baseline, scored(session_of(path), test), labels), flush=True)
         if "onnxruntime" in wanted:
             for name, path in onnxruntimes(options.fp32, calibration, Path(folder)):
-                print(row(name, path, baseline, scored(session_of(path), test), labels), flush=True)
+                print(row_of_file(name, path, baseline, test, labels), flush=True)
         if "openvino" in wanted:
             outputs = scored(openvino(options.fp32, calibration), test)
             print(row("OpenVINO + NNCF, transformer preset", None, baseline, outputs, labels), flush=True)
