@@ -74,8 +74,8 @@ class Prediction:
             >>> Prediction(np.array([0.0, 1.0], np.float32), ("cat", "dog")).best(1)[0].name
             'dog'
         """
-        if k < 1:
-            raise ConfigError(f"got k = {k}, expected 1 or more")
+        if type(k) is not int or k < 1:
+            raise ConfigError(f"got k = {str(k)[:40]}, expected 1 or more")
         scores = self.scores
         order = np.argsort(-scores, kind="stable")[:k]
         return tuple(

@@ -21,6 +21,7 @@ from vit_edge.runtime.session import ORT_ERRORS, check_runtime_version, one_line
 __all__ = ["Predictor", "check_content"]
 
 T = TypeVar("T")
+_LARGEST_BATCH = 4096
 
 
 def _value(values: Sequence[ValueInfo], name: str) -> ValueInfo:
@@ -109,6 +110,8 @@ class Predictor:
         check: bool = True,
         batch_mates: bool = False,
     ) -> None:
+        if not isinstance(path, str | PathLike):
+            raise ConfigError(f"got a {type(path).__name__}, expected the path of a model file")
         file = onnxfile.read(path)
         self.manifest: Manifest = read_manifest(file)
         try:
@@ -188,8 +191,10 @@ class Predictor:
         Raises:
             InputError: An image cannot be read.
         """
-        if batch_size < 1:
-            raise ConfigError(f"got batch_size {batch_size}, expected 1 or more")
+        if type(batch_size) is not int or not 1 <= batch_size <= _LARGEST_BATCH:
+            raise ConfigError(f"got batch_size {str(batch_size)[:40]}, expected 1..{_LARGEST_BATCH}")
+        if isinstance(images, str | PathLike | bytes):
+            raise InputError("got one image, expected several: call the predictor itself, or find_images(folder)")
         predictions: list[Prediction] = []
         for chunk in _chunks(images, batch_size):
             x = np.stack([prepare(decode(image), self.manifest.input.preprocess) for image in chunk])

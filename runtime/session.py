@@ -189,7 +189,7 @@ def open_session(
         ModelFileError: onnxruntime cannot load the model.
     """
     asked = ["CPUExecutionProvider"] if providers is None else list(providers)
-    if not asked or isinstance(providers, str):
+    if not asked or isinstance(providers, str) or not all(isinstance(each, str) and each for each in asked):
         raise ConfigError(f"got the providers {providers!r}, expected a list such as ['CPUExecutionProvider']")
     _check_providers(asked, onnxruntime.get_available_providers(), "this onnxruntime has no")
     options = _options(threads, entries or {}, optimization)

@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -140,3 +142,58 @@ def test_verify_finds_swapped_mean_and_std(
 
 def test_options_of_the_comparison_need_a_checkpoint(model_file: Path) -> None:
     assert main(["verify", str(model_file), "--heads", "2"]) == 2
+
+
+def test_names_cannot_drive_a_terminal(
+    model_file: Path, image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = tmp_path / "a\x1b[31m\nb.png"
+    odd.write_bytes(image.read_bytes())
+    bad = tmp_path / "c\x1b[31m\nd.png"
+    bad.write_text("no image")
+    assert main(["predict", str(model_file), str(odd), str(bad)]) == 1
+    captured = capsys.readouterr()
+    assert "\x1b" not in captured.out + captured.err
+    assert captured.out.count("\n") == 6
+    assert captured.err.count("\n") == 1
+
+
+def test_file_names_that_are_not_utf8(
+    model_file: Path, image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = tmp_path / os.fsdecode(b"a\xff.png")
+    odd.write_bytes(image.read_bytes())
+    assert main(["predict", str(model_file), str(odd)]) == 0
+    assert main(["predict", str(model_file), str(odd), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["file"] == str(odd)
+
+
+def test_features_are_numbers_not_classes(
+    checkpoint: Path, image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "features.onnx"
+    assert main(["export", str(checkpoint), "-o", str(path), "--output", "features"]) == 0
+    capsys.readouterr()
+    assert main(["predict", str(path), str(image), "--json"]) == 0
+    features = json.loads(capsys.readouterr().out)["features"]
+    assert len(features) == 32
+    assert np.std(features) > 0.01
+    assert main(["predict", str(path), str(image)]) == 0
+    assert "features: 32 numbers, norm " in capsys.readouterr().out
+
+
+def test_a_full_disk_behind_the_output_is_one_line(model_file: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("needs /dev/full")
+    with full.open("w") as out:
+        run = subprocess.run(
+            [sys.executable, "-m", "vit_edge", "inspect", str(model_file)],
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert run.returncode == 1
+    assert run.stderr.startswith("vit-edge: error: ")
+    assert run.stderr.count("\n") == 1

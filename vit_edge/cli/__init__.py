@@ -14,6 +14,7 @@ import click
 
 from vit_edge import __version__
 from vit_edge.cli.adopt import adopt
+from vit_edge.cli.console import printable
 from vit_edge.cli.demo import demo
 from vit_edge.cli.evaluate import evaluate
 from vit_edge.cli.export import export
@@ -59,7 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         click.echo("vit-edge: interrupted", err=True)
         return 130
     except VitEdgeError as error:
-        click.echo(f"vit-edge: error: {_printable(str(error))}", err=True)
+        lines = [printable(line) for line in str(error).split("\n")]  # a list of defects has many
+        click.echo("\n".join([f"vit-edge: error: {lines[0]}", *lines[1:]]), err=True)
         return 1
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in _EXPORT_PACKAGES:
@@ -67,13 +69,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         click.echo(f"vit-edge: error: this needs the package {error.name}: pip install 'vit-edge[export]'", err=True)
         return 1
     except BrokenPipeError:  # the reader of a pipe has gone; nothing more can be said to it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
+        return 1
+    except OSError as error:  # a full disk behind standard output, say
+        click.echo(f"vit-edge: error: {printable(str(error))}", err=True)
+        _forget_output()
         return 1
 
 
-def _printable(text: str) -> str:
-    """Names out of files may hold anything; a terminal must not act on them."""
-    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
+def _forget_output() -> None:
+    """What is still buffered cannot be written: not at exit, either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _leave_cleanly() -> None:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import click
 
-__all__ = ["human_bytes", "notice", "steps"]
+__all__ = ["human_bytes", "notice", "printable", "steps"]
 
 
 @contextmanager
@@ -51,3 +51,8 @@ def human_bytes(count: int) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.2f} GB"
+
+
+def printable(text: str) -> str:
+    """Text out of files on one line: what a terminal would act on, and what is no Unicode, becomes U+FFFD."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)

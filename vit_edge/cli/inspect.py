@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vit_edge.cli.console import human_bytes
+from vit_edge.cli.console import human_bytes, printable
 
 if TYPE_CHECKING:
     from vit_edge.runtime.manifest import Manifest
@@ -29,7 +29,7 @@ def inspect(model: str, as_json: bool) -> None:
         click.echo(json.dumps(_record(file, manifest), ensure_ascii=False, indent=2))
     else:
         for name, value in _rows(file, manifest):
-            click.echo(f"{name:<13}{value}")
+            click.echo(printable(f"{name:<13}{value}"))
 
 
 def _record(file: "OnnxFile", manifest: "Manifest") -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vit_edge.cli.console import printable
 from vit_edge.cli.options import runtime_options
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def predict(
 ) -> int:
     """Predict the classes of images with MODEL; the map of an image is written as a grey PNG.
 
+    A model that gives features or tokens has no classes: --json prints its numbers.
     Folders are searched for images; "-" reads one image from standard input. An image that cannot be read is
     reported and the others go on; the exit code is then 1.
     """
@@ -49,11 +51,11 @@ def predict(
         failed += error is not None
         record = _record(name, result, error, top, maps)
         if as_json:
-            click.echo(json.dumps(record, ensure_ascii=False))
+            click.echo(_json(record))
         elif error is None:
-            click.echo(_text(record))
+            click.echo("\n".join(map(printable, _lines(record))))
         else:
-            click.echo(f"vit-edge: error: {error}", err=True)
+            click.echo(f"vit-edge: error: {printable(error)}", err=True)
     return 1 if failed else 0
 
 
@@ -108,12 +110,28 @@ def _record(name: str, result: "Prediction | None", error: str | None, top: int,
     if result.kind == "map":
         path = maps.write(name, result)
         return {"file": name, "map": str(path), "min": float(result.map.min()), "max": float(result.map.max())}
+    if result.kind in ("features", "tokens"):
+        return {"file": name, result.kind: result.logits.tolist()}
     best = [{"index": label.index, "name": label.name, "score": label.score} for label in result.best(top)]
     return {"file": name, "top": best}
 
 
-def _text(record: dict[str, Any]) -> str:
+def _json(record: dict[str, Any]) -> str:
+    """One line; bytes of a file name that are not UTF-8 are written as Python's lone surrogates, escaped."""
+    text = json.dumps(record, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(record)
+    return text
+
+
+def _lines(record: dict[str, Any]) -> list[str]:
     if "map" in record:
-        return f"{record['file']}\n  {record['map']}  {record['min']:.4g}..{record['max']:.4g}"
-    lines = [f"  {label['score']:6.4f}  {label['name']}" for label in record["top"]]
-    return "\n".join([record["file"], *lines])
+        return [record["file"], f"  {record['map']}  {record['min']:.4g}..{record['max']:.4g}"]
+    if "top" in record:
+        return [record["file"], *(f"  {label['score']:6.4f}  {label['name']}" for label in record["top"])]
+    kind = "features" if "features" in record else "tokens"
+    values = record[kind]
+    norm = sum(value * value for value in values) ** 0.5
+    return [record["file"], f"  {kind}: {len(values):,} numbers, norm {norm:.4g}; --json prints them"]
