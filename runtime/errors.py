@@ -13,11 +13,24 @@
         └── ParityError        a graph whose numbers differ from the model's
 """
 
+from typing import ClassVar
+
+from vit_edge.runtime.text import printable, shortened
+
 __all__ = ["ConfigError", "InputError", "ModelFileError", "ProviderError", "VitEdgeError"]
 
 
+_LONGEST = 2000  # characters of a message: it may quote names of any length
+
+
 class VitEdgeError(Exception):
-    """The root of all errors a user of vit-edge can act on."""
+    """The root of all errors a user of vit-edge can act on. Its text is safe to print, whatever names it quotes."""
+
+    several_lines: ClassVar[bool] = False  # whether messages of this class are more than one line
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return printable(text, keep="\n") if self.several_lines else printable(shortened(text, _LONGEST))
 
 
 class ConfigError(VitEdgeError):

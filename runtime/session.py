@@ -10,6 +10,7 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
 from vit_edge.runtime.errors import ConfigError, ModelFileError, ProviderError
+from vit_edge.runtime.text import NOT_UTF8, is_utf8
 
 __all__ = [
     "ORT_ERRORS",
@@ -193,6 +194,8 @@ def open_session(
         raise ConfigError(f"got the providers {providers!r}, expected a list such as ['CPUExecutionProvider']")
     _check_providers(asked, onnxruntime.get_available_providers(), "this onnxruntime has no")
     options = _options(threads, entries or {}, optimization)
+    if not isinstance(model, bytes) and not is_utf8(model):
+        raise ModelFileError(NOT_UTF8)
     source = model if isinstance(model, bytes) else os.fspath(model)
     try:
         session = onnxruntime.InferenceSession(source, options, providers=asked, enable_fallback=0)

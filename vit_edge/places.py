@@ -3,19 +3,9 @@
 import os
 from pathlib import Path
 
+from vit_edge.runtime.text import NOT_UTF8, is_utf8
+
 __all__ = ["NOT_UTF8", "is_same_file", "is_utf8", "place_problem"]
-
-
-NOT_UTF8 = "the path is not UTF-8 text, which onnxruntime and safetensors cannot open; rename it"
-
-
-def is_utf8(path: str | Path) -> bool:
-    """Whether the bytes of a path are text: libraries in C++ take no others."""
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def place_problem(output: Path) -> str | None:

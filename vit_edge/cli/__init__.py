@@ -4,17 +4,18 @@ Exit codes: 0 done, 1 a check failed or an error the user can act on, 2 usage, 3
 130 interrupted.
 """
 
+import io
 import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from types import FrameType
 
 import click
 
 from vit_edge import __version__
 from vit_edge.cli.adopt import adopt
-from vit_edge.cli.console import printable
 from vit_edge.cli.demo import demo
 from vit_edge.cli.evaluate import evaluate
 from vit_edge.cli.export import export
@@ -22,7 +23,8 @@ from vit_edge.cli.inspect import inspect
 from vit_edge.cli.predict import predict
 from vit_edge.cli.quantize import quantize
 from vit_edge.cli.verify import verify
-from vit_edge.runtime.errors import VitEdgeError
+from vit_edge.runtime.errors import ConfigError, VitEdgeError
+from vit_edge.runtime.text import printable
 
 __all__ = ["cli", "main"]
 
@@ -50,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     _leave_cleanly()
     try:
+        _check_streams()
         code = cli.main(args=None if argv is None else list(argv), prog_name="vit-edge", standalone_mode=False)
         sys.stdout.flush()
         return int(code or 0)
@@ -57,29 +60,41 @@ def main(argv: Sequence[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("vit-edge: interrupted", err=True)
-        return 130
+        return _failed("interrupted", 130)
     except VitEdgeError as error:
-        lines = [printable(line) for line in str(error).split("\n")]  # a list of defects has many
-        click.echo("\n".join([f"vit-edge: error: {lines[0]}", *lines[1:]]), err=True)
-        return 1
+        return _failed(f"error: {error}")
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in _EXPORT_PACKAGES:
             raise
-        click.echo(f"vit-edge: error: this needs the package {error.name}: pip install 'vit-edge[export]'", err=True)
-        return 1
+        return _failed(f"error: this needs the package {error.name}: pip install 'vit-edge[export]'")
     except BrokenPipeError:  # the reader of a pipe has gone; nothing more can be said to it
-        _forget_output()
+        _give_up_stdout()
         return 1
-    except OSError as error:  # a full disk behind standard output, say
-        click.echo(f"vit-edge: error: {printable(str(error))}", err=True)
-        _forget_output()
-        return 1
+    except OSError as error:  # a full disk, mostly
+        _give_up_stdout()
+        place = "" if error.filename is None else f"{error.filename}: "
+        return _failed(printable(f"error: {place}cannot be read or written: {error.strerror or error}"))
 
 
-def _forget_output() -> None:
-    """What is still buffered cannot be written: not at exit, either."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _check_streams() -> None:
+    """Refuse a closed standard output: the next file to be opened would be taken for it."""
+    if sys.stdout is None:
+        raise ConfigError("standard output is closed: send it to /dev/null instead")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without Unicode
+
+
+def _failed(message: str, code: int = 1) -> int:
+    """Tell it in one line on standard error, where there is one; the exit code."""
+    with suppress(OSError):
+        click.echo(f"vit-edge: {message}", err=True)
+    return code
+
+
+def _give_up_stdout() -> None:
+    """Drop what could not be written, so that Python does not try again when it ends."""
+    with suppress(OSError, ValueError):  # a stream without a file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _leave_cleanly() -> None:

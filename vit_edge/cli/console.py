@@ -6,7 +6,9 @@ from contextlib import contextmanager
 
 import click
 
-__all__ = ["human_bytes", "notice", "printable", "steps"]
+from vit_edge.runtime.text import printable
+
+__all__ = ["human_bytes", "notice", "say", "steps"]
 
 
 @contextmanager
@@ -38,9 +40,14 @@ def steps(total: int) -> Iterator[Callable[[str], None]]:
         bar.update(1)
 
 
+def say(text: str, *, err: bool = False) -> None:
+    """One line that may hold names out of files: whatever they are, the terminal only shows them."""
+    click.echo(printable(text), err=err)
+
+
 def notice(text: str) -> None:
     """One line on stderr that a user must see."""
-    click.echo(click.style("note: ", fg="yellow") + text, err=True)
+    click.echo(click.style("note: ", fg="yellow") + printable(text), err=True)
 
 
 def human_bytes(count: int) -> str:
@@ -51,8 +58,3 @@ def human_bytes(count: int) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.2f} GB"
-
-
-def printable(text: str) -> str:
-    """Text out of files on one line: what a terminal would act on, and what is no Unicode, becomes U+FFFD."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vit_edge.cli.console import say
 from vit_edge.cli.options import runtime_options
 
 if TYPE_CHECKING:
@@ -82,10 +83,10 @@ def _show(found: "Evaluation", json_file: str | None, html_file: str | None) -> 
         click.echo(to_json(found), nl=False)
         return
     for line in summary(found):
-        click.echo(line)
+        say(line)
     for file in (json_file, html_file):
         if file:
-            click.echo(f"wrote        {file}")
+            say(f"wrote        {file}")
 
 
 @contextmanager

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vit_edge.cli.console import human_bytes, printable
+from vit_edge.cli.console import human_bytes, say
+from vit_edge.runtime.text import to_json
 
 if TYPE_CHECKING:
     from vit_edge.runtime.manifest import Manifest
@@ -26,10 +27,10 @@ def inspect(model: str, as_json: bool) -> None:
     file = onnxfile.read(model)
     manifest = read_manifest(file)
     if as_json:
-        click.echo(json.dumps(_record(file, manifest), ensure_ascii=False, indent=2))
+        click.echo(to_json(_record(file, manifest), indent=2))
     else:
         for name, value in _rows(file, manifest):
-            click.echo(printable(f"{name:<13}{value}"))
+            say(f"{name:<13}{value}")
 
 
 def _record(file: "OnnxFile", manifest: "Manifest") -> dict[str, Any]:
@@ -39,6 +40,7 @@ def _record(file: "OnnxFile", manifest: "Manifest") -> dict[str, Any]:
         "bytes": file.nbytes,
         "content_sha256": file.content_sha256,
         "content_matches_manifest": file.content_sha256 == manifest.content_sha256,
+        "manifest_matches_its_hash": manifest.seal() == manifest.manifest_sha256,
         "ir_version": file.ir_version,
         "opsets": {domain or "ai.onnx": version for domain, version in file.opsets.items()},
         "inputs": [dataclasses.asdict(value) for value in file.inputs],
@@ -55,7 +57,7 @@ def _rows(file: "OnnxFile", manifest: "Manifest") -> list[tuple[str, str]]:
 
     model, provenance = manifest.model, manifest.provenance
     weights = sum(weight.nbytes for weight in file.weights)
-    same = file.content_sha256 == manifest.content_sha256
+    same = file.content_sha256 == manifest.content_sha256 and manifest.seal() == manifest.manifest_sha256
     rows = [
         ("file", f"{file.path}, {human_bytes(file.nbytes)}" + "".join(f" + {name}" for name in file.external)),
         ("model", f"{model.name}, {model.parameters:,} parameters, {model.precision}"),

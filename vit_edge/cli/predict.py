@@ -1,20 +1,25 @@
-"""`vit-edge predict`: labels and scores for images, or maps as pictures. Needs no torch."""
+"""`vit-edge predict`: labels and scores for images, maps as pictures, or features. Needs no torch."""
 
-import json
+import math
+import os
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from vit_edge.cli.console import printable
+from vit_edge.cli.console import say
 from vit_edge.cli.options import runtime_options
+from vit_edge.runtime.text import to_json
 
 if TYPE_CHECKING:
     from vit_edge.runtime import Prediction, Predictor
 
 __all__ = ["predict"]
+
+_MOST_STDIN = 1 << 30  # bytes
 
 
 @click.command(short_help="Labels and scores for images.")
@@ -37,12 +42,13 @@ def predict(
 ) -> int:
     """Predict the classes of images with MODEL; the map of an image is written as a grey PNG.
 
-    A model that gives features or tokens has no classes: --json prints its numbers.
-    Folders are searched for images; "-" reads one image from standard input. An image that cannot be read is
-    reported and the others go on; the exit code is then 1.
+    Folders are searched for images; "-" reads one image from standard input: vit-edge predict MODEL - < cat.jpg.
+    Features and tokens are given whole by --json. An image that cannot be read is reported and the others go on;
+    the exit code is then 1.
     """
     from vit_edge.runtime import Predictor
 
+    warnings.filterwarnings("ignore", module="PIL")  # damaged metadata: the pixels are decoded, or it is an error
     predictor = Predictor(model, providers=provider or None, threads=threads, check=not no_check)
     maps = _Maps(Path(map_dir))
     failed = 0
@@ -51,11 +57,12 @@ def predict(
         failed += error is not None
         record = _record(name, result, error, top, maps)
         if as_json:
-            click.echo(_json(record))
+            click.echo(to_json(record))
         elif error is None:
-            click.echo("\n".join(map(printable, _lines(record))))
+            for line in _lines(record):
+                say(line)
         else:
-            click.echo(f"vit-edge: error: {printable(error)}", err=True)
+            say(f"vit-edge: error: {error}", err=True)
     return 1 if failed else 0
 
 
@@ -82,24 +89,38 @@ class _Maps:
         return self._folder / free
 
 
-def _sources(images: tuple[str, ...]) -> Iterator[tuple[str, Path | bytes]]:
-    """Names and sources in the order given; a folder's images sorted."""
+def _sources(images: tuple[str, ...]) -> Iterator[tuple[str, str | Path | None]]:
+    """Names and paths in the order given, None for standard input; a folder's images sorted."""
     from vit_edge.runtime.images import find_images
 
     for image in images:
         if image == "-":
-            yield "-", sys.stdin.buffer.read()
-        elif Path(image).is_dir():
-            yield from ((str(path), path) for path in find_images(Path(image)))
+            yield "-", None
+        elif os.path.isdir(image):
+            yield from ((str(path), path) for path in find_images(image))
         else:
-            yield image, Path(image)
+            yield image, image
 
 
-def _one(predictor: "Predictor", source: Path | bytes) -> "tuple[Prediction | None, str | None]":
+def _standard_input() -> bytes:
+    from vit_edge.runtime.errors import InputError
+
+    if sys.stdin is None:
+        raise InputError("standard input is closed, expected an image")
+    try:
+        data = sys.stdin.buffer.read(_MOST_STDIN + 1)
+    except OSError as error:
+        raise InputError(f"standard input cannot be read: {error.strerror or error}") from error
+    if len(data) > _MOST_STDIN:
+        raise InputError(f"standard input has more than {_MOST_STDIN:,} bytes, expected an image")
+    return data
+
+
+def _one(predictor: "Predictor", source: str | Path | None) -> "tuple[Prediction | None, str | None]":
     from vit_edge.runtime import InputError
 
     try:
-        return predictor(source), None
+        return predictor(_standard_input() if source is None else source), None
     except InputError as error:
         return None, str(error)
 
@@ -111,27 +132,18 @@ def _record(name: str, result: "Prediction | None", error: str | None, top: int,
         path = maps.write(name, result)
         return {"file": name, "map": str(path), "min": float(result.map.min()), "max": float(result.map.max())}
     if result.kind in ("features", "tokens"):
-        return {"file": name, result.kind: result.logits.tolist()}
+        shape = list(result.shape or result.logits.shape)
+        return {"file": name, "kind": result.kind, "shape": shape, "values": result.logits.tolist()}
     best = [{"index": label.index, "name": label.name, "score": label.score} for label in result.best(top)]
     return {"file": name, "top": best}
-
-
-def _json(record: dict[str, Any]) -> str:
-    """One line; bytes of a file name that are not UTF-8 are written as Python's lone surrogates, escaped."""
-    text = json.dumps(record, ensure_ascii=False)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(record)
-    return text
 
 
 def _lines(record: dict[str, Any]) -> list[str]:
     if "map" in record:
         return [record["file"], f"  {record['map']}  {record['min']:.4g}..{record['max']:.4g}"]
-    if "top" in record:
-        return [record["file"], *(f"  {label['score']:6.4f}  {label['name']}" for label in record["top"])]
-    kind = "features" if "features" in record else "tokens"
-    values = record[kind]
-    norm = sum(value * value for value in values) ** 0.5
-    return [record["file"], f"  {kind}: {len(values):,} numbers, norm {norm:.4g}; --json prints them"]
+    if "values" in record:
+        norm = math.sqrt(math.fsum(value * value for value in record["values"]))
+        size = " x ".join(map(str, record["shape"]))
+        told = f"{record['kind']}: {size} numbers, norm {norm:.6g}"
+        return [record["file"], f"  {told} (all of them: --json, or Predictor(MODEL)(IMAGE).logits)"]
+    return [record["file"], *(f"  {label['score']:6.4f}  {label['name']}" for label in record["top"])]

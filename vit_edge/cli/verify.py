@@ -7,6 +7,7 @@ import click
 
 from vit_edge.cli.console import steps
 from vit_edge.cli.options import checkpoint_options, runtime_options
+from vit_edge.runtime.text import printable
 
 if TYPE_CHECKING:
     from vit_edge.runtime.selftest import Finding
@@ -75,6 +76,6 @@ def show_findings(findings: "list[Finding]") -> None:
     """One line a check, and the verdict."""
     for finding in findings:
         verdict = click.style("ok  ", fg="green") if finding.passed else click.style("FAIL", fg="red", bold=True)
-        click.echo(f"{verdict} {finding.check:<12} {finding.detail}")
+        click.echo(f"{verdict} {finding.check:<12} {printable(finding.detail)}")
     failed = [finding.check for finding in findings if not finding.passed]
     click.echo(f"failed: {', '.join(failed)}" if failed else f"all {len(findings)} checks passed")
