@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
+import warnings
 import zlib
 from io import BytesIO
 from pathlib import Path
@@ -17,13 +19,16 @@ from typing import IO, TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from vit_edge.runtime.arguments import special_file, url_problem
 from vit_edge.runtime.errors import InputError
+from vit_edge.runtime.signatures import image_kind
 
 if TYPE_CHECKING:
     from PIL import Image
 
 ImageLike: TypeAlias = "str | os.PathLike[str] | bytes | Image.Image | npt.NDArray[np.uint8]"
 
+_WARNINGS = threading.Lock()  # their filters belong to the whole process
 MAX_PIXELS = 178_956_970  # where Pillow, too, speaks of a decompression bomb: 0.5 GB of RGB
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
 
@@ -60,40 +65,50 @@ def _load(image: Image.Image, name: str) -> Image.Image:
     try:
         image.load()
     except _DECODER_ERRORS as error:
+        if "closed" in str(error):
+            raise InputError(f"{name}: got a closed image, expected an open one; close it afterwards") from error
         reason = " ".join(str(error).split())[:120]
         raise InputError(
             f"{name}: got an image that cannot be decoded ({reason}), expected a whole file; "
-            "it may be cut short or damaged, fetch it again"
+            "it is truncated or damaged, fetch it again"
         ) from error
     return image
+
+
+def _unreadable(stream: IO[bytes], name: str) -> str:
+    """What a file is that Pillow cannot open."""
+    stream.seek(0)
+    kind = image_kind(stream.read(16))
+    if kind is not None:
+        return f"got a truncated or damaged {kind} image, expected a whole one; fetch it again"
+    if name.endswith(".onnx"):
+        return "got a model, expected an image; the model comes first, then images"
+    return "got data that is no readable image, expected JPEG, PNG, WebP, BMP, GIF, TIFF or PPM; check what it is"
 
 
 def _open(stream: IO[bytes], name: str, max_pixels: int) -> Image.Image:
     from PIL import Image
 
     try:
-        image = Image.open(stream)
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        with _WARNINGS, warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # `max_pixels` is the limit here
+            image = Image.open(stream)
+    except Image.DecompressionBombError as error:
         raise InputError(
             f"{name}: got too large an image, expected at most {max_pixels} pixels; make it smaller first"
         ) from error
     except _DECODER_ERRORS as error:
-        raise InputError(
-            f"{name}: got data that is no readable image, expected JPEG, PNG, WebP, BMP, GIF, TIFF or PPM; "
-            "check what it is"
-        ) from error
+        raise InputError(f"{name}: {_unreadable(stream, name)}") from error
     _check_pixels(image, name, max_pixels)
     return _load(image, name)
 
 
 def _decode_file(path: Path, max_pixels: int) -> Image.Image:
     try:
-        if path.is_dir():
-            raise InputError(f"{path}: got a folder, expected an image file; find_images lists what it holds")
-        if not path.exists():
-            raise InputError(f"{path}: no such file, expected an image file; check the path")
-        if not path.is_file() or path.stat().st_size == 0:
-            raise InputError(f"{path}: got an empty or special file, expected an image file; fetch it again")
+        problem = special_file(path) or (None if path.stat().st_size else "is empty")
+        if problem is not None:
+            hint = "; find_images lists what it holds" if path.is_dir() else "; check the path"
+            raise InputError(f"{path}: {problem}, expected an image file{hint}")
         with path.open("rb") as stream:
             return _open(stream, str(path), max_pixels)
     except OSError as error:
@@ -146,7 +161,10 @@ def decode(source: ImageLike, *, max_pixels: int = MAX_PIXELS) -> Image.Image:
         if not source:
             raise InputError("got 0 bytes, expected the content of an image file; check where they come from")
         return _open(BytesIO(source), f"{len(source)} bytes", max_pixels)
-    if isinstance(source, str | os.PathLike):
+    if isinstance(source, str | os.PathLike) and isinstance(os.fspath(source), str):
+        problem = url_problem(os.fspath(source))
+        if problem is not None:
+            raise InputError(f"{source} {problem}")
         return _decode_file(Path(source), max_pixels)
     raise InputError(f"got a {type(source).__name__}, expected a path, bytes, a PIL image or a uint8 array")
 

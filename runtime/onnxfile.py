@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from vit_edge.runtime.arguments import file_path, special_file
 from vit_edge.runtime.errors import ModelFileError
 from vit_edge.runtime.protobuf import Message, Source, WireError, records
+from vit_edge.runtime.signatures import image_kind, is_checkpoint
 
 __all__ = ["OnnxFile", "ValueInfo", "Weight", "content_sha256", "file_sha256", "read"]
 
@@ -191,6 +193,15 @@ def _content_sha256(data: memoryview) -> str:
     return digest.hexdigest()
 
 
+def _instead_of_onnx(head: bytes) -> str:
+    kind = image_kind(head)
+    if kind is not None:
+        return f"is a {kind} image, not an ONNX file: the model comes first, then images"
+    if is_checkpoint(head):
+        return "is a checkpoint, not an ONNX file: `vit-edge export` makes a model file of it"
+    return "is not an ONNX file"
+
+
 def _parse(data: memoryview, path: Path, *, foreign: bool) -> OnnxFile:
     try:
         found = _collect(data)
@@ -199,7 +210,7 @@ def _parse(data: memoryview, path: Path, *, foreign: bool) -> OnnxFile:
             raise WireError("is truncated: it has no IR version, no graph or no opset")
     except WireError:
         if data[0] != 0x08:  # the tag of the IR version, which comes first
-            raise WireError("is not an ONNX file") from None
+            raise WireError(_instead_of_onnx(bytes(data[:16]))) from None
         raise
     weights = tuple(_weight(tensor) for tensor in found["weight"])
     initialized = {weight.name for weight in weights}
@@ -229,15 +240,17 @@ def read(path: str | PathLike[str], *, foreign: bool = False) -> OnnxFile:
     Raises:
         ModelFileError: The file is missing, empty, truncated, damaged or not ONNX, or it points
             to data anywhere but in `<file name>.data` beside it.
+        ConfigError: `path` is no path, or a URL.
 
     Example:
         >>> read("model.onnx").inputs  # doctest: +SKIP
         (ValueInfo(name='x', dtype='float32', shape=('batch', 3, 224, 224)),)
     """
-    path = Path(path)
+    path = file_path(path)
     try:
-        if not path.is_file():
-            raise WireError("is a folder, not a file" if path.is_dir() else "does not exist")
+        problem = special_file(path)
+        if problem is not None:
+            raise WireError(problem)
         if path.stat().st_size == 0:
             raise WireError("is empty")
         with (

@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from vit_edge.runtime.arguments import whole_number
 from vit_edge.runtime.errors import ConfigError
 
 __all__ = ["Label", "Prediction", "softmax"]
@@ -74,9 +75,7 @@ class Prediction:
             >>> Prediction(np.array([0.0, 1.0], np.float32), ("cat", "dog")).best(1)[0].name
             'dog'
         """
-        if type(k) is not int or k < 1:
-            raise ConfigError(f"got k = {str(k)[:40]}, expected 1 or more")
-        scores = self.scores
+        k, scores = whole_number(k, "k ="), self.scores
         order = np.argsort(-scores, kind="stable")[:k]
         return tuple(
             Label(index, self.labels[index] if self.labels else str(index), float(scores[index]))

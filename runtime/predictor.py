@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vit_edge.runtime import onnxfile
-from vit_edge.runtime.errors import ConfigError, InputError, ModelFileError
+from vit_edge.runtime.arguments import whole_number
+from vit_edge.runtime.errors import InputError, ModelFileError
 from vit_edge.runtime.golden import GoldenReport, check_golden
 from vit_edge.runtime.images import ImageLike, decode
 from vit_edge.runtime.manifest import Manifest, read_manifest
@@ -21,7 +22,7 @@ from vit_edge.runtime.session import ORT_ERRORS, check_runtime_version, one_line
 __all__ = ["Predictor", "check_content"]
 
 T = TypeVar("T")
-_LARGEST_BATCH = 4096
+_MOST_TOGETHER = 4096  # images in memory at a time
 
 
 def _value(values: Sequence[ValueInfo], name: str) -> ValueInfo:
@@ -78,6 +79,13 @@ def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield chunk
 
 
+def _check_several(images: object) -> None:
+    """Refuse a single image: a path would be read letter by letter, an array row by row."""
+    rows = isinstance(images, np.ndarray) and (images.ndim < 3 or (images.ndim == 3 and images.shape[2] in (1, 3, 4)))
+    if rows or isinstance(images, str | bytes | PathLike) or not isinstance(images, Iterable):
+        raise InputError(f"got one {type(images).__name__}, expected several images: put it into a list")
+
+
 class Predictor:
     """A model file, ready to predict. It has no state that changes: threads may share it.
 
@@ -110,8 +118,6 @@ class Predictor:
         check: bool = True,
         batch_mates: bool = False,
     ) -> None:
-        if not isinstance(path, str | PathLike):
-            raise ConfigError(f"got a {type(path).__name__}, expected the path of a model file")
         file = onnxfile.read(path)
         self.manifest: Manifest = read_manifest(file)
         try:
@@ -189,12 +195,11 @@ class Predictor:
             batch_size: How many images run together.
 
         Raises:
-            InputError: An image cannot be read.
+            InputError: An image cannot be read, or `images` is a single one.
+            ConfigError: `batch_size` is no whole number, 1..4096.
         """
-        if type(batch_size) is not int or not 1 <= batch_size <= _LARGEST_BATCH:
-            raise ConfigError(f"got batch_size {str(batch_size)[:40]}, expected 1..{_LARGEST_BATCH}")
-        if isinstance(images, str | PathLike | bytes):
-            raise InputError("got one image, expected several: call the predictor itself, or find_images(folder)")
+        batch_size = whole_number(batch_size, "batch_size", _MOST_TOGETHER)
+        _check_several(images)
         predictions: list[Prediction] = []
         for chunk in _chunks(images, batch_size):
             x = np.stack([prepare(decode(image), self.manifest.input.preprocess) for image in chunk])

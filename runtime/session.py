@@ -160,6 +160,16 @@ def _options(threads: int | None, entries: Mapping[str, str], optimization: Opti
     return options
 
 
+def _provider_names(providers: object) -> list[str]:
+    if providers is None:
+        return ["CPUExecutionProvider"]
+    names = list(providers) if isinstance(providers, list | tuple) else []
+    if not names or not all(isinstance(name, str) and name for name in names):
+        got = str(providers)[:80] if providers else repr(providers)
+        raise ConfigError(f"got the providers {got}, expected a list such as ['CPUExecutionProvider']")
+    return names
+
+
 def _check_providers(asked: Sequence[str], there: Sequence[str], what: str) -> None:
     missing = [name for name in asked if name not in there]
     if missing:
@@ -189,9 +199,7 @@ def open_session(
         ConfigError: `threads` or `providers` cannot be used.
         ModelFileError: onnxruntime cannot load the model.
     """
-    asked = ["CPUExecutionProvider"] if providers is None else list(providers)
-    if not asked or isinstance(providers, str) or not all(isinstance(each, str) and each for each in asked):
-        raise ConfigError(f"got the providers {providers!r}, expected a list such as ['CPUExecutionProvider']")
+    asked = _provider_names(providers)
     _check_providers(asked, onnxruntime.get_available_providers(), "this onnxruntime has no")
     options = _options(threads, entries or {}, optimization)
     if not isinstance(model, bytes) and not is_utf8(model):

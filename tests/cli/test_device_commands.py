@@ -175,9 +175,11 @@ def test_features_are_numbers_not_classes(
     assert main(["export", str(checkpoint), "-o", str(path), "--output", "features"]) == 0
     capsys.readouterr()
     assert main(["predict", str(path), str(image), "--json"]) == 0
-    features = json.loads(capsys.readouterr().out)["features"]
-    assert len(features) == 32
-    assert np.std(features) > 0.01
+    record = json.loads(capsys.readouterr().out)
+    assert record["kind"] == "features"
+    assert record["shape"] == [32]
+    assert len(record["values"]) == 32
+    assert np.std(record["values"]) > 0.01
     assert main(["predict", str(path), str(image)]) == 0
     assert "features: 32 numbers, norm " in capsys.readouterr().out
 

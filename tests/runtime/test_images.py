@@ -175,12 +175,12 @@ def wrong_sources(tmp_path):
     (tmp_path / "cut.png").write_bytes(png[: len(png) // 2])
     (tmp_path / "cut.jpg").write_bytes(encode(Image.fromarray(np.tile(RGB, (9, 9, 1))), "JPEG")[:-500])
     return {
-        "no such file": tmp_path / "absent.png",
-        "got a folder": tmp_path,
-        "got an empty": tmp_path / "empty.png",
+        "does not exist": tmp_path / "absent.png",
+        "is a folder": tmp_path,
+        "is empty": tmp_path / "empty.png",
         "no readable image": tmp_path / "text.jpg",
         "cannot be decoded": tmp_path / "cut.png",
-        "may be cut short": tmp_path / "cut.jpg",
+        "truncated or damaged": tmp_path / "cut.jpg",
         "got 0 bytes": b"",
         "5 bytes: got data": b"hello",
         "got a NoneType": None,
@@ -202,7 +202,7 @@ def test_every_wrong_source_is_one_line_that_says_what_was_found(tmp_path):
 
 def test_unreadable_and_special_files_are_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe.png")
-    with pytest.raises(InputError, match="special"):
+    with pytest.raises(InputError, match="is a pipe, not a file"):
         decode(tmp_path / "pipe.png")
     with pytest.raises(InputError, match="cannot be read"):
         decode(tmp_path / ("long" * 200))

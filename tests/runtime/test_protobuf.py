@@ -1,6 +1,7 @@
 """Damaged, hostile and foreign files: a result or a ModelFileError of one line, and soon."""
 
 import os
+import re
 import time
 
 import numpy as np
@@ -43,18 +44,18 @@ def test_content_hash_of_nonsense():
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "what"),
     [
-        b"\xff\xd8\xff\xe0\x00\x10JFIF",
-        b"\x89PNG\r\n\x1a\n",
-        b"PK\x03\x04",
-        b"just text\n",
-        b"2 lines\n",
-        b"\n",
+        (b"\xff\xd8\xff\xe0\x00\x10JFIF", "is a JPEG image, not an ONNX file: the model comes first, then images"),
+        (b"\x89PNG\r\n\x1a\n", "is a PNG image, not an ONNX file: the model comes first, then images"),
+        (b"PK\x03\x04", "is a checkpoint, not an ONNX file: `vit-edge export` makes a model file of it"),
+        (b"just text\n", "is not an ONNX file"),
+        (b"2 lines\n", "is not an ONNX file"),
+        (b"\n", "is not an ONNX file"),
     ],
 )
-def test_other_files(write, content):
-    with pytest.raises(ModelFileError, match=r"m\.onnx is not an ONNX file$"):
+def test_other_files(write, content, what):
+    with pytest.raises(ModelFileError, match=rf"m\.onnx {re.escape(what)}$"):
         onnxfile.read(write(content))
 
 
