@@ -38,8 +38,8 @@ class Layer:
 
     @property
     def mended(self) -> bool:
-        """Is it anything else than plainly quantized?"""
-        return self.decision not in ("int8", "int4", "fp16")
+        """Is part of it, or all, in float? Rescaling alone is no more than another way to write the same numbers."""
+        return self.decision == "float" or "apart" in self.decision
 
 
 class _UnreadableError(ValueError):

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ import onnx_ir as ir
 import pytest
 import torch
 
-from vit_edge.checkpoints import Checkpoint
+from vit_edge.checkpoints import Checkpoint, load_checkpoint
 from vit_edge.config import ViTConfig
+from vit_edge.demo.shifted import write_shifted
 from vit_edge.export import ExportReport, export
 from vit_edge.export.errors import ExportError, QuantizationError
 from vit_edge.export.quantization import (
@@ -29,14 +31,16 @@ from vit_edge.export.quantization import (
 )
 from vit_edge.export.quantization.integer import write_integer
 from vit_edge.export.quantization.linears import find_sites
-from vit_edge.export.quantization.observation import observe
+from vit_edge.export.quantization.observation import Observation, observe
 from vit_edge.export.quantization.planning import plain_plan
+from vit_edge.export.quantization.ranges import Range
 from vit_edge.export.quantization.trial import compare, run
 from vit_edge.model import ViT
 from vit_edge.preprocessing import named
 from vit_edge.runtime import ConfigError, Predictor
 from vit_edge.runtime.golden import golden_images
-from vit_edge.runtime.preprocess import normalise
+from vit_edge.runtime.images import decode, find_images
+from vit_edge.runtime.preprocess import normalise, prepare
 
 
 @pytest.fixture(scope="module")
@@ -269,3 +273,58 @@ def test_rescaling_channels_changes_nothing(
     path = export(model, tmp_path / "float.onnx", preprocess=checkpoint.preprocess).path
     done = quantize(path, tmp_path / "q.onnx", images=photos)
     assert done.trial.l2 < 1.5 * made.trial.l2
+
+
+def digits_with_outlier(factor: float) -> Checkpoint:
+    """The demo's digits model with four more channels in one fc1, which add nothing to its function.
+
+    One channel carries `factor` times h, and its column of fc2 is divided by it; GELU(f h) / f - GELU(-f h) / f = h, so
+    that a second one makes it linear, and two more take it off again.
+    """
+    with resources.as_file(resources.files("vit_edge.demo") / "digits.safetensors") as path:
+        checkpoint = load_checkpoint(path)
+    config = dataclasses.replace(checkpoint.model.config, mlp_width=checkpoint.model.config.mlp_width + 4)
+    model = ViT(config).eval().requires_grad_(False)
+    small = checkpoint.model.state_dict()
+    for name, tensor in model.state_dict().items():
+        tensor.zero_()
+        tensor[tuple(slice(side) for side in small[name].shape)] = small[name]
+    mlp = model.blocks[0].mlp
+    torch.manual_seed(0)
+    row, column = torch.randn(config.width) * 0.3, torch.randn(config.width) * 3.0
+    first = config.mlp_width - 4
+    for channel, scale in enumerate((factor, -factor, 1.0, -1.0)):
+        mlp.fc1.weight[first + channel] = row * scale
+        mlp.fc2.weight[:, first + channel] = column * (1.0 if channel < 2 else -1.0) / scale
+    return dataclasses.replace(checkpoint, model=model)
+
+
+def from_extremes(seen: Observation) -> Range:
+    """The range of a quantizer that looks at nothing but the smallest and the largest value."""
+    low, high = min(0.0, float(seen.low.min())), max(0.0, float(seen.high.max()))
+    scale = (high - low) / 255
+    return Range(scale, round(-low / scale), 0.0, 256)
+
+
+def test_the_digits_model_survives_an_outlier_channel(tmp_path: Path) -> None:
+    write_shifted(tmp_path / "calibration", tmp_path / "test")
+    checkpoint = digits_with_outlier(100.0)
+    path = export(checkpoint, tmp_path / "digits.onnx").path
+    images = find_images(tmp_path / "calibration")
+    graph = ir.load(path)
+    spec = Predictor(path).manifest.input.preprocess
+    x = np.stack([prepare(decode(image), spec) for image in images])
+    sites = find_sites(graph.graph)
+    seen, _, reference = observe(graph, [str(site.source.name) for site in sites], x, len(x))
+    naive = {site.name: from_extremes(seen[str(site.source.name)]) for site in sites}
+    collapsed = compare(run(write_integer(graph, naive, {}), x), reference, classes=True)
+    done = quantize(path, tmp_path / "q.onnx", images=images)
+    named = [cost.report for cost in done.layers if "outlier channel" in cost.report.found]
+    assert reference.std(axis=0).min() > 0.5
+    assert collapsed.l2 > 0.5
+    assert collapsed.agreement is not None
+    assert collapsed.agreement < 0.8
+    assert done.trial.agreement == 1.0
+    assert done.trial.l2 < 0.06
+    assert [each.name for each in named] == ["blocks.0.mlp.fc2"]
+    assert "256, 257" in named[0].decision
