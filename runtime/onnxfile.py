@@ -198,7 +198,7 @@ def _instead_of_onnx(head: bytes) -> str:
     if kind is not None:
         return f"is a {kind} image, not an ONNX file: the model comes first, then images"
     if is_checkpoint(head):
-        return "is a checkpoint, not an ONNX file: `vit-edge export` makes a model file of it"
+        return "is not an ONNX file, but looks like a checkpoint: `vit-edge export` makes a model file of one"
     return "is not an ONNX file"
 
 

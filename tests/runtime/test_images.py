@@ -208,6 +208,24 @@ def test_unreadable_and_special_files_are_refused(tmp_path):
         decode(tmp_path / ("long" * 200))
 
 
+def test_messages_lead_to_the_mistake(tmp_path):
+    (tmp_path / "m.onnx").write_bytes(b"\x08\x0a")
+    with pytest.raises(InputError, match=r"m\.onnx: got a model, expected an image; the model comes first"):
+        decode(tmp_path / "m.onnx")
+    with pytest.raises(InputError, match=r"https://host/a\.jpg is a URL, expected a file: download it first"):
+        decode("https://host/a.jpg")
+    with pytest.raises(InputError, match="got a truncated or damaged JPEG image"):
+        decode(encode(Image.fromarray(RGB), "JPEG")[:100])
+    closed = Image.fromarray(RGB)
+    closed.close()
+    with pytest.raises(InputError, match="got a closed image"):
+        decode(closed)
+
+
+def test_large_images_within_the_limit_give_no_warning():
+    assert decode(encode(Image.new("1", (10_000, 9_000)), "PNG")).size == (10_000, 9_000)
+
+
 def test_decompression_bombs_are_refused_before_decoding():
     with pytest.raises(InputError, match=r"too large|at most"):
         decode(encode(Image.new("1", (16000, 16000)), "PNG"))

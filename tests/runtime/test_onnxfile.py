@@ -1,6 +1,7 @@
 """The reader says what onnx says, and nothing a file holds can make it do anything but that or raise."""
 
 import hashlib
+import os
 
 import numpy as np
 import onnx
@@ -8,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from vit_edge.runtime import onnxfile
-from vit_edge.runtime.errors import ModelFileError
+from vit_edge.runtime.errors import ConfigError, ModelFileError
 
 
 @pytest.fixture
@@ -110,6 +111,23 @@ def test_missing_folder_and_empty(tmp_path, write):
         onnxfile.read(tmp_path)
     with pytest.raises(ModelFileError, match=r"m\.onnx is empty$"):
         onnxfile.read(write(b""))
+
+
+def test_what_is_no_file_is_named(tmp_path):
+    os.mkfifo(tmp_path / "pipe.onnx")
+    (tmp_path / "dead.onnx").symlink_to("nowhere")
+    (tmp_path / "loop.onnx").symlink_to("loop.onnx")
+    for path, problem in (
+        (tmp_path / "pipe.onnx", "is a pipe, not a file"),
+        ("/dev/null", "is a device, not a file"),
+        (tmp_path / "dead.onnx", "is a link to a file that does not exist"),
+        (tmp_path / "loop.onnx", "cannot be read: Too many levels of symbolic links"),
+        ("a\0b", "is no name of a file"),
+    ):
+        with pytest.raises(ModelFileError, match=problem):
+            onnxfile.read(path)
+    with pytest.raises(ConfigError, match=r"^https://host/m\.onnx is a URL, expected a file: download it first$"):
+        onnxfile.read("https://host/m.onnx")
 
 
 def external(name, location):

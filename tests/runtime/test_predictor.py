@@ -291,6 +291,8 @@ def test_external_data(tiny, tmp_path):
         (lambda predictor: predictor.batch([], batch_size=1.5), "got batch_size 1.5, expected a whole number, 1..4096"),
         (lambda predictor: predictor.batch([], batch_size=10**9), "got batch_size 1000000000"),
         (lambda predictor: predictor.batch("cat.jpg"), "got one str, expected several images"),
+        (lambda predictor: predictor.batch(np.zeros((8, 8, 3), np.uint8)), "got one ndarray, expected several"),
+        (lambda predictor: predictor.batch(5), "got one int, expected several images"),
         (lambda predictor: predictor(np.zeros((8, 8, 3), np.uint8)).best(1.5), "got k = 1.5"),
         (lambda predictor: Predictor(None), "got a NoneType, expected the path"),
         (lambda predictor: Predictor(b"model"), "got a bytes, expected the path"),

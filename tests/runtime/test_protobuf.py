@@ -1,7 +1,6 @@
 """Damaged, hostile and foreign files: a result or a ModelFileError of one line, and soon."""
 
 import os
-import re
 import time
 
 import numpy as np
@@ -44,18 +43,19 @@ def test_content_hash_of_nonsense():
 
 
 @pytest.mark.parametrize(
-    ("content", "what"),
+    ("content", "problem"),
     [
-        (b"\xff\xd8\xff\xe0\x00\x10JFIF", "is a JPEG image, not an ONNX file: the model comes first, then images"),
-        (b"\x89PNG\r\n\x1a\n", "is a PNG image, not an ONNX file: the model comes first, then images"),
-        (b"PK\x03\x04", "is a checkpoint, not an ONNX file: `vit-edge export` makes a model file of it"),
-        (b"just text\n", "is not an ONNX file"),
-        (b"2 lines\n", "is not an ONNX file"),
-        (b"\n", "is not an ONNX file"),
+        (b"\xff\xd8\xff\xe0\x00\x10JFIF", "is a JPEG image, not an ONNX file: the model comes first"),
+        (b"\x89PNG\r\n\x1a\n", "is a PNG image, not an ONNX file: the model comes first"),
+        (b"PK\x03\x04", "is not an ONNX file, but looks like a checkpoint: `vit-edge export`"),
+        (b'\x90\x01\0\0\0\0\0\0{"a"', "is not an ONNX file, but looks like a checkpoint: `vit-edge export`"),
+        (b"just text\n", "is not an ONNX file$"),
+        (b"2 lines\n", "is not an ONNX file$"),
+        (b"\n", "is not an ONNX file$"),
     ],
 )
-def test_other_files(write, content, what):
-    with pytest.raises(ModelFileError, match=rf"m\.onnx {re.escape(what)}$"):
+def test_other_files(write, content, problem):
+    with pytest.raises(ModelFileError, match=rf"m\.onnx {problem}"):
         onnxfile.read(write(content))
 
 

@@ -98,7 +98,7 @@ def test_threads_default_to_the_usable_ones(tiny, monkeypatch):
     assert open_session(tiny.bytes()).get_session_options().intra_op_num_threads == 2
 
 
-@pytest.mark.parametrize("providers", [[], "CPUExecutionProvider"])
+@pytest.mark.parametrize("providers", [[], "CPUExecutionProvider", [""], [5], 5])
 def test_providers_that_are_no_list_of_names(tiny, providers):
     with pytest.raises(ConfigError, match="expected a list such as"):
         open_session(tiny.bytes(), providers=providers)
