@@ -39,7 +39,7 @@ class Layer:
     @property
     def mended(self) -> bool:
         """Is part of it, or all, in float? Rescaling alone is no more than another way to write the same numbers."""
-        return self.decision == "float" or "apart" in self.decision
+        return "float" in self.decision
 
 
 class _UnreadableError(ValueError):
