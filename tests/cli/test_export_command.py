@@ -56,6 +56,7 @@ def test_labels_file_replaces_the_checkpoints_own(checkpoint: Path, tmp_path: Pa
     assert Predictor(tmp_path / "m.onnx").labels == ("v", "w", "x", "y", "z")
 
 
+@pytest.mark.slow
 def test_other_resolution(checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(checkpoint), "-o", str(tmp_path / "m.onnx"), "--image-size", "40x48"]) == 0
     assert "positions resampled from 4x4 to 5x6" in capsys.readouterr().err

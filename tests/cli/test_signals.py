@@ -23,6 +23,7 @@ sys.exit(main(sys.argv[2:]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals here")
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGTERM", "SIGINT"])
 def test_staging_folder_is_removed(name: str, checkpoint: Path, tmp_path: Path) -> None:
@@ -33,6 +34,7 @@ def test_staging_folder_is_removed(name: str, checkpoint: Path, tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals here")
 def test_nohup_keeps_its_meaning(checkpoint: Path, tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # which the new process inherits

@@ -40,6 +40,7 @@ def test_ir_version_is_as_old_as_the_opset_allows(opset: int, version: int, tmp_
     onnx.checker.check_model(onnx.load(path), full_check=True)
 
 
+@pytest.mark.slow
 def test_export_again_gives_the_same_bytes(checkpoint: Checkpoint, report: ExportReport, tmp_path: Path) -> None:
     export(checkpoint, tmp_path / "again.onnx")
     assert (tmp_path / "again.onnx").read_bytes() == report.path.read_bytes()

@@ -83,12 +83,14 @@ def test_tokens_of_a_backbone(tmp_path: Path, images: np.ndarray) -> None:
         export(net, tmp_path / "t.onnx", ExportOptions(output="logits"), preprocess=SPEC)
 
 
+@pytest.mark.slow
 def test_ours_in_memory_gives_what_its_file_gives(tmp_path: Path) -> None:
     model = lively(CONFIG)
     report = export(model, tmp_path / "m.onnx", preprocess="imagenet")
     assert report.manifest.model.architecture == CONFIG.to_dict()
 
 
+@pytest.mark.slow
 def test_timm_cfg_tells_all(tmp_path: Path) -> None:
     net = Net()
     net.pretrained_cfg = {  # type: ignore[assignment]
@@ -102,6 +104,7 @@ def test_timm_cfg_tells_all(tmp_path: Path) -> None:
     assert (spec.std, spec.interpolation) == ((0.25,) * 3, "bicubic")
 
 
+@pytest.mark.slow
 def test_half_precision_is_converted_and_said(tmp_path: Path) -> None:
     report = export(Net().half(), tmp_path / "m.onnx", preprocess=SPEC)
     assert report.notes == ("the module's float16 parameters were converted to float32",)
@@ -162,6 +165,7 @@ def test_digest_follows_the_weights() -> None:
     assert from_module(net, (3, *SIZE)).sha256 != before
 
 
+@pytest.mark.slow
 def test_a_path_is_loaded(checkpoint_file: Path, tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("v\nw\nx\ny\nz\n")
     report = export(str(checkpoint_file), tmp_path / "m.onnx", labels=tmp_path / "names.txt")

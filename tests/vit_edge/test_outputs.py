@@ -96,6 +96,7 @@ def test_exported_outputs_are_those_of_the_model(kind: str, images: torch.Tensor
     np.testing.assert_allclose(outputs, expected, rtol=0, atol=2e-5 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 def test_a_checkpoint_without_classifier_exports_features(tmp_path: Path) -> None:
     model = random_model(dataclasses.replace(BASE, classes=0))
     save_checkpoint(model, tmp_path / "m.safetensors", name="m", preprocess=named("half", (32, 24)))

@@ -79,6 +79,7 @@ def test_the_same_images_give_the_same_bytes(
     assert again.path.read_bytes() == made.path.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SCHEMES)
 def test_every_scheme_gives_a_file_that_runs(
     kind: type[Scheme], report: ExportReport, photos: list[Path], tmp_path: Path
@@ -149,6 +150,7 @@ def test_neither_the_source_nor_a_quantized_file_is_quantized(
         quantize(report.path, report.path, images=photos)
 
 
+@pytest.mark.slow
 def test_w8a16_needs_opset_21(checkpoint: Checkpoint, photos: list[Path], tmp_path: Path) -> None:
     from vit_edge.export import ExportOptions
 
@@ -205,6 +207,7 @@ def export_model(tmp_path: Path) -> Callable[[ViT], Path]:
     return run_export
 
 
+@pytest.mark.slow
 def test_an_outlier_channel_is_found_and_mended(
     export_model: Callable[[ViT], Path], photos: list[Path], tmp_path: Path
 ) -> None:
@@ -230,6 +233,7 @@ def test_the_function_of_the_outlier_model_does_not_depend_on_its_factor() -> No
     torch.testing.assert_close(small, large, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_an_outlier_token_is_found_and_explained(
     export_model: Callable[[ViT], Path], photos: list[Path], tmp_path: Path
 ) -> None:
@@ -246,6 +250,7 @@ def test_an_outlier_token_is_found_and_explained(
     assert done.trial.l2 < 0.06
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_rescaling_channels_changes_nothing(
     seed: int, checkpoint: Checkpoint, made: QuantizeReport, photos: list[Path], tmp_path: Path
@@ -306,6 +311,7 @@ def from_extremes(seen: Observation) -> Range:
     return Range(scale, round(-low / scale), 0.0, 256)
 
 
+@pytest.mark.slow
 def test_the_digits_model_survives_an_outlier_channel(tmp_path: Path) -> None:
     write_shifted(tmp_path / "calibration", tmp_path / "test")
     checkpoint = digits_with_outlier(100.0)
