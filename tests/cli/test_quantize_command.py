@@ -44,6 +44,17 @@ def test_quantize_writes_a_file_and_shows_the_layers(
     assert Predictor(out).manifest.model.precision == "int8"
 
 
+def test_a_quantized_file_is_not_compared_with_its_checkpoint(
+    model_file: Path, checkpoint: Path, photos: Path, tmp_path: Path, fails: Fails
+) -> None:
+    out = tmp_path / "q.onnx"
+    assert main(["quantize", str(model_file), "-o", str(out), "--calib", str(photos)]) == 0
+    assert main(["verify", str(out)]) == 0
+    message = fails("verify", str(out), "--checkpoint", str(checkpoint))
+    assert "is quantized (int8)" in message
+    assert "--baseline" in message
+
+
 def test_the_verdict_is_the_exit_code(model_file: Path, photos: Path, tmp_path: Path) -> None:
     predictor = Predictor(model_file)
     for photo in sorted(photos.iterdir()):

@@ -32,16 +32,16 @@ def verify(
 ) -> int:
     """Check MODEL against its own manifest on this machine, and against its checkpoint where one is given.
 
-    The first part needs no torch. A failed check exits with 1; with --checkpoint it names the first tensor that
-    differs.
+    The first part needs no torch. A failed check exits with 1; with --checkpoint, which is for fp32 files, it names
+    the first tensor that differs.
     """
     from vit_edge.runtime.selftest import self_test
 
+    if checkpoint is None and (images or arch or heads):
+        raise click.UsageError("--images, --arch and --heads go with --checkpoint")
     findings = self_test(model, providers=provider or None, threads=threads)
     if checkpoint is not None:
         findings += _against_checkpoint(model, checkpoint, arch, heads, images)
-    elif images or arch or heads:
-        raise click.UsageError("--images, --arch and --heads go with --checkpoint")
     show_findings(findings)
     return 0 if all(finding.passed for finding in findings) else 1
 
@@ -59,6 +59,11 @@ def _against_checkpoint(
     manifest = read_manifest(onnxfile.read(model))
     if manifest.model.source_format == "onnx":
         raise ConfigError(f"{model} was adopted from an .onnx file: it has no checkpoint; verify it without one")
+    if manifest.model.precision != "fp32":
+        raise ConfigError(
+            f"{model} is quantized ({manifest.model.precision}) and cannot equal its checkpoint: give --checkpoint with the "
+            f"fp32 file it was made from, and compare the two: vit-edge eval {model} --baseline FP32.onnx"
+        )
     used = manifest.provenance.get("load_options")
     said = used if isinstance(used, dict) else {}
     known = LoadOptions(
