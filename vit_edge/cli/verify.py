@@ -61,7 +61,7 @@ def _against_checkpoint(
         raise ConfigError(f"{model} was adopted from an .onnx file: it has no checkpoint; verify it without one")
     if manifest.model.precision != "fp32":
         raise ConfigError(
-            f"{model} is quantized ({manifest.model.precision}) and cannot equal its checkpoint: give --checkpoint with the "
+            f"{model} is quantized ({manifest.model.precision}), unlike its checkpoint: give --checkpoint with the "
             f"fp32 file it was made from, and compare the two: vit-edge eval {model} --baseline FP32.onnx"
         )
     used = manifest.provenance.get("load_options")
