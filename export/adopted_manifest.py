@@ -1,8 +1,11 @@
 """What an adopted file says about itself."""
 
+import dataclasses
 import importlib.metadata
 from collections.abc import Sequence
 from typing import Any
+
+import onnx_ir as ir
 
 from vit_edge import __version__
 from vit_edge.export.errors import ExportError
@@ -10,6 +13,7 @@ from vit_edge.export.foreign import Foreign
 from vit_edge.export.foreign_run import precision
 from vit_edge.export.parity import BATCHES, Reference, StageParity, Tolerance
 from vit_edge.export.pipeline import PassRecord
+from vit_edge.export.rewrites import find_rewrites
 from vit_edge.runtime.golden import GOLDEN_SET
 from vit_edge.runtime.manifest import Golden, ModelInfo
 
@@ -63,18 +67,20 @@ def golden(ref: Reference, tolerance: Tolerance | None) -> Golden:
 
 def provenance(
     foreign: Foreign,
+    graph: ir.Graph,
     passes: Sequence[PassRecord],
     repairs: Sequence[str],
     parity: StageParity,
     preprocess_origin: str,
 ) -> dict[str, Any]:
     """How the file was made; no time and no path, so that adopting again gives the same bytes."""
-    file, graph, taken = foreign.file, foreign.graph, foreign.input
+    file, taken = foreign.file, foreign.input
+    producer = f"{foreign.graph.producer_name or 'unknown'} {foreign.graph.producer_version or ''}".strip()
     return {
         "vit_edge": __version__,
         "libraries": {name: importlib.metadata.version(name) for name in _LIBRARIES},
         "adopted": {
-            "producer": f"{graph.producer_name or 'unknown'} {graph.producer_version or ''}".strip(),
+            "producer": producer,
             "opsets": {domain or "ai.onnx": version for domain, version in file.opsets.items()},
             "ir_version": file.ir_version,
             "input": {"dtype": taken.dtype, "layout": taken.layout, "batch": taken.batch},
@@ -86,7 +92,8 @@ def provenance(
             for record in passes
             if record.modified
         ],
-        "nodes": sum(file.op_counts.values()) if not passes else passes[-1].nodes_after,
+        "nodes": len(graph),
+        "rewrites": dataclasses.asdict(find_rewrites(graph)),
         "parity": {parity.stage: {"max_abs": f"{parity.max_abs:.0e}", "l2": f"{parity.l2:.0e}"}},
         "parity_images": {"real": 0, "batches": list(BATCHES)},
         "preprocess_origin": preprocess_origin,

@@ -1,7 +1,7 @@
 """Adopt: any ONNX image model -> a vit-edge model file, with the foreign file itself as the reference.
 
 The graph stays as it is, at its own opset, but for its input (float NCHW as in all model files), outputs that are not
-used, notes about shapes, and sizes that were baked in for one batch.
+used, tokens that its head does not read, notes about shapes, and sizes that were baked in for one batch.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from vit_edge.export.foreign_run import ForeignRunner, Noise, find_batch, own_no
 from vit_edge.export.minimum_runtime import minimum_runtime, oldest_ir
 from vit_edge.export.model_file import refuse_own_source, save, staging_folder, write_manifest
 from vit_edge.export.parity import BATCHES, TOLERANCES, Reference, StageParity, check_parity
-from vit_edge.export.passes import FloatInput, ForgetShapes, KeepOutput
+from vit_edge.export.passes import FloatInput, ForgetShapes, HoistSelection, InferShapes, KeepOutput
 from vit_edge.export.pipeline import PassRecord, run_passes
 from vit_edge.runtime.errors import ConfigError
 from vit_edge.runtime.golden import golden_images
@@ -31,6 +31,10 @@ from vit_edge.runtime.predictor import Predictor
 from vit_edge.runtime.preprocess import Preprocess, normalise
 
 __all__ = ["AdoptOptions", "AdoptReport", "adopt"]
+
+
+# Of a graph whose batch is dynamic; shapes are only needed in between.
+_FINISH = (InferShapes(), HoistSelection(), RemoveUnusedNodesPass(), ForgetShapes(), ClearMetadataAndDocStringPass())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +131,7 @@ def adopt(
             output=info,
             labels=labels,
             golden=golden(known.optimised or known.ref, known.noise.alone if known.noise else None),
-            provenance=provenance(foreign, passes, repairs, parity, options.preprocess_origin),
+            provenance=provenance(foreign, graph.graph, passes, repairs, parity, options.preprocess_origin),
             minimum_runtime=minimum_runtime(foreign.file, _ir_version(foreign)),
             session={},
             content_sha256="0" * 64,
@@ -188,9 +192,11 @@ def _graph(
         declared=foreign.input.batch,
         fix=options.fix_batch,
     )
-    graph, cleared = run_passes(graph, (ClearMetadataAndDocStringPass(),))
-    graph.graph.outputs[0].shape = ir.Shape(["batch", *ref.single.shape[1:]])
-    return graph, (*passes, *cleared), repairs
+    result = ir.Shape(["batch", *ref.single.shape[1:]])
+    graph.graph.outputs[0].shape = result
+    graph, finished = run_passes(graph, _FINISH)
+    graph.graph.outputs[0].shape = result
+    return graph, (*passes, *finished), repairs
 
 
 def _ir_version(foreign: Foreign) -> int:

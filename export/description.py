@@ -1,5 +1,6 @@
 """What an exported file says about itself."""
 
+import dataclasses
 import importlib.metadata
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from vit_edge.export.minimum_runtime import BY_OPSET
 from vit_edge.export.options import ExportOptions
 from vit_edge.export.parity import BATCHES, StageParity, run_double
 from vit_edge.export.pipeline import PassRecord
+from vit_edge.export.rewrites import find_rewrites
 from vit_edge.export.tracing import INPUT_NAME
 from vit_edge.runtime.golden import GOLDEN_SET, golden_images
 from vit_edge.runtime.manifest import Golden, InputInfo, Manifest, ModelInfo, OutputInfo
@@ -83,7 +85,7 @@ def _provenance(
         "vit_edge": __version__,
         "libraries": {name: importlib.metadata.version(name) for name in _LIBRARIES},
         "opset": options.opset,
-        "attention": "Attention" if any(node.op_type == "Attention" for node in graph.graph) else "decomposed",
+        "rewrites": dataclasses.asdict(find_rewrites(graph.graph)),
         "nodes": len(graph.graph),
         "passes": [
             {"name": record.name, "nodes_before": record.nodes_before, "nodes_after": record.nodes_after}

@@ -11,6 +11,7 @@ from torch import nn
 
 from vit_edge.export.model_file import open_graph
 from vit_edge.export.parity import deviation
+from vit_edge.export.passes.hoist_selection import split_name
 from vit_edge.intermediates import intermediates
 
 __all__ = ["INTERMEDIATE_TOLERANCE", "Divergence", "first_divergence"]
@@ -35,6 +36,8 @@ class Divergence:
 def named_deviations(path: Path, model: nn.Module, images: npt.NDArray[np.float32]) -> list[Divergence]:
     """Compare every tensor of the graph that has a module's name with that module's output in float64.
 
+    Of a tensor that the graph computes for some tokens alone (`passes.HoistSelection`), these are compared.
+
     Args:
         path: an .onnx file whose tensors were named by `passes.NameTensors`.
         model: the reference, in float32.
@@ -46,19 +49,33 @@ def named_deviations(path: Path, model: nn.Module, images: npt.NDArray[np.float3
     expected = intermediates(model.double(), torch.from_numpy(images).double())
     model.float()
     graph_model = ir.load(path)
-    named = [v for node in graph_model.graph for v in node.outputs if v.name in expected and not v.is_graph_output()]
+    named = [
+        value
+        for node in graph_model.graph
+        for value in node.outputs
+        if split_name(str(value.name))[0] in expected and not value.is_graph_output()
+    ]
     graph_model.graph.outputs.extend(named)
     session = open_graph(graph_model, optimization="none")
     got = session.run([value.name for value in named], {session.get_inputs()[0].name: images})
     found = []
     for value, tensor in zip(named, got, strict=True):
-        reference = expected[str(value.name)].numpy()
+        module, read = split_name(str(value.name))
+        reference = _entries(expected[module].numpy(), read, tensor.shape)
         if tensor.shape == reference.shape:
             largest = float(np.abs(reference).max())
             found.append(Divergence(str(value.name), deviation(tensor, reference)[0], largest))
         else:
             found.append(Divergence(str(value.name), np.inf, 1.0))
     return found
+
+
+def _entries(reference: npt.NDArray[np.float64], read: list[int], shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    """Those entries of the reference, on the one axis that is shorter in the graph."""
+    axes = [i for i, (own, whole) in enumerate(zip(shape, reference.shape, strict=False)) if own != whole]
+    if not read or len(shape) != reference.ndim or len(axes) != 1 or reference.shape[axes[0]] <= max(read):
+        return reference
+    return reference.take(read, axes[0])
 
 
 def first_divergence(path: Path, model: nn.Module, images: npt.NDArray[np.float32]) -> Divergence | None:

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import ClearMetadataAndDocStringPass, RemoveUnusedNodesPass
 
 from vit_edge.export.errors import PassError
-from vit_edge.export.passes import ConvertOpset, DropFullSlices, FoldConstants, NameTensors, OnnxSim
+from vit_edge.export.passes import ConvertOpset, DropFullSlices, FoldConstants, HoistSelection, NameTensors, OnnxSim
 
 __all__ = ["PREPARE", "SIMPLIFY", "PassRecord", "run_passes", "simplification", "simplify"]
 
@@ -19,7 +19,13 @@ _log = logging.getLogger(__name__)
 PREPARE: tuple[ir.passes.PassBase, ...] = (NameTensors(), ClearMetadataAndDocStringPass())
 
 # What each of them gives, and why in this order: docs/passes.md.
-SIMPLIFY: tuple[ir.passes.PassBase, ...] = (OnnxSim(), FoldConstants(), DropFullSlices(), RemoveUnusedNodesPass())
+SIMPLIFY: tuple[ir.passes.PassBase, ...] = (
+    OnnxSim(),
+    FoldConstants(),
+    DropFullSlices(),
+    HoistSelection(),
+    RemoveUnusedNodesPass(),
+)
 
 
 @dataclass(frozen=True, slots=True)

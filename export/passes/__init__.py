@@ -7,6 +7,8 @@ from vit_edge.export.passes.fix_batch import FixBatch
 from vit_edge.export.passes.float_input import FloatInput
 from vit_edge.export.passes.fold_constants import FoldConstants
 from vit_edge.export.passes.forget_shapes import ForgetShapes
+from vit_edge.export.passes.hoist_selection import HoistSelection
+from vit_edge.export.passes.infer_shapes import InferShapes
 from vit_edge.export.passes.keep_output import KeepOutput
 from vit_edge.export.passes.name_tensors import NameTensors
 from vit_edge.export.passes.onnxsim import OnnxSim
@@ -19,6 +21,8 @@ __all__ = [
     "FloatInput",
     "FoldConstants",
     "ForgetShapes",
+    "HoistSelection",
+    "InferShapes",
     "KeepOutput",
     "NameTensors",
     "OnnxSim",

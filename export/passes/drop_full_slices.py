@@ -5,6 +5,8 @@ import logging
 import numpy as np
 import onnx_ir as ir
 
+from vit_edge.export.passes.constants import constant
+
 __all__ = ["DropFullSlices"]
 
 _log = logging.getLogger(__name__)
@@ -32,15 +34,9 @@ class DropFullSlices(ir.passes.InPlacePass):
 
 
 def _keeps_all(node: ir.Node) -> bool:
-    starts, ends = _constant(node, 1), _constant(node, 2)
-    steps = _constant(node, 4) if len(node.inputs) > 4 else np.ones(1)
+    starts, ends = constant(node, 1), constant(node, 2)
+    steps = constant(node, 4) if len(node.inputs) > 4 else np.ones(1)
     if starts is None or ends is None or steps is None:
         _log.debug("%s: its bounds are not constants", node.name)
         return False
     return bool((starts == 0).all() and (ends >= _WHOLE_AXIS).all() and (steps == 1).all())
-
-
-def _constant(node: ir.Node, index: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]] | None:
-    value = node.inputs[index] if index < len(node.inputs) else None
-    tensor = ir.convenience.get_const_tensor(value) if value is not None else None
-    return None if tensor is None else tensor.numpy()

@@ -5,14 +5,14 @@ rows divided by it, so the spread of an activation's channels is an accident of 
 invariant: one scale serves all channels. The scales here are powers of two, so that no rounding is added.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from vit_edge.export.quantization.graph import set_weight
+from vit_edge.export.quantization.graph import replace_constant, set_weight
 from vit_edge.export.quantization.linears import Linear, Site, constant, find_linears, find_sites
 
 __all__ = ["ALPHAS", "apply_scales", "balanced_scales", "foldable"]
@@ -28,9 +28,9 @@ _HEADS_APART = frozenset({"Reshape", "Transpose", "Squeeze", "Unsqueeze"})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Origin:
-    """The initializers of which one entry a channel scales the whole activation: (..., K) each."""
+    """The constants of which one entry a channel scales the whole activation, (..., K) each, as inputs of nodes."""
 
-    initializers: tuple[ir.Value, ...]
+    inputs: tuple[tuple[ir.Node, int], ...]
 
 
 def balanced_scales(peak: Array, weight: Array, alpha: float) -> Array:
@@ -64,7 +64,7 @@ def foldable(graph: ir.Graph, site: Site) -> Origin | None:
             break
         readers, value = {node}, node.inputs[0]  # type: ignore[assignment]
     if node.op_type == "LayerNormalization":
-        return _owned([value for value in node.inputs[1:] if value is not None], node)
+        return _constants([node]) if all(constant(value) is not None for value in node.inputs[1:] if value) else None
     values = _attention_values(node)
     return None if values is None else _of_linear(graph, values)
 
@@ -90,10 +90,8 @@ def _transposed(linear: Linear) -> bool:
     return bool(linear.nodes[0].attributes.get_int("transB", 0))
 
 
-def _owned(initializers: list[ir.Value], node: ir.Node) -> Origin | None:
-    """These numbers, if nobody else uses them."""
-    alone = all(constant(value) is not None and {use.node for use in value.uses()} == {node} for value in initializers)
-    return Origin(tuple(initializers)) if alone and initializers else None
+def _constants(nodes: Sequence[ir.Node]) -> Origin:
+    return Origin(tuple((node, i) for node in nodes for i, x in enumerate(node.inputs) if constant(x) is not None))
 
 
 def _attention_values(node: ir.Node) -> ir.Value | None:
@@ -124,9 +122,7 @@ def _of_linear(graph: ir.Graph, values: ir.Value) -> Origin | None:
     linear = next((each for each in find_linears(graph) if each.nodes[-1] is last), None)
     if linear is None or len(tuple(linear.output.uses())) != 1 or _transposed(linear):
         return None
-    numbers = [value for node in linear.nodes for value in node.inputs if constant(value) is not None]
-    owned = (len(tuple(value.uses())) == 1 for value in numbers if value is not None)
-    return Origin(tuple(value for value in numbers if value is not None)) if all(owned) else None
+    return _constants(linear.nodes)
 
 
 def apply_scales(model: ir.Model, scales: Mapping[str, Array]) -> ir.Model:
@@ -142,10 +138,10 @@ def apply_scales(model: ir.Model, scales: Mapping[str, Array]) -> ir.Model:
             origin = foldable(made.graph, site)
             assert origin is not None, site.name
             t = scales[site.name]
-            for value in origin.initializers:
-                numbers = constant(value)
+            for node, i in origin.inputs:
+                numbers = constant(node.inputs[i])
                 assert numbers is not None
-                value.const_value = ir.tensor((numbers / t).astype(np.float32), name=value.name)
+                replace_constant(made.graph, node, i, (numbers / t).astype(np.float32))
             for linear in site.linears:
                 set_weight(made.graph, linear, linear.weight * t[:, None])
     return made

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from vit_edge.export.quantization.linears import Linear
 
-__all__ = ["add_behind", "add_constant", "add_node", "set_bias", "set_weight", "take_over"]
+__all__ = ["add_behind", "add_constant", "add_node", "replace_constant", "set_bias", "set_weight", "take_over"]
 
 
 def add_constant(graph: ir.Graph, name: str, numbers: npt.NDArray[np.generic]) -> ir.Value:
@@ -63,17 +63,18 @@ def set_weight(graph: ir.Graph, linear: Linear, weight: npt.NDArray[np.float32])
     """Other numbers, (K, N), for a layer; the old ones stay for whatever else reads them."""
     node = linear.nodes[0]
     stored = weight.T if node.attributes.get_int("transB", 0) else weight
-    _replace(graph, node, 1, np.ascontiguousarray(stored))
+    replace_constant(graph, node, 1, np.ascontiguousarray(stored))
 
 
 def set_bias(graph: ir.Graph, linear: Linear, bias: npt.NDArray[np.float32]) -> None:
     """Other numbers, (N,), for the bias of a layer that has one."""
     node = linear.nodes[-1]
     index = next(i for i, value in enumerate(node.inputs) if value is not None and value.const_value is not None)
-    _replace(graph, node, 2 if node.op_type == "Gemm" else index, bias)
+    replace_constant(graph, node, 2 if node.op_type == "Gemm" else index, bias)
 
 
-def _replace(graph: ir.Graph, node: ir.Node, index: int, numbers: npt.NDArray[np.float32]) -> None:
+def replace_constant(graph: ir.Graph, node: ir.Node, index: int, numbers: npt.NDArray[np.float32]) -> None:
+    """Other numbers for a constant input of one node; the old ones stay for whatever else reads them."""
     old = node.inputs[index]
     assert old is not None
     if len(tuple(old.uses())) == 1:

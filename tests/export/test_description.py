@@ -55,7 +55,7 @@ def test_provenance(report: ExportReport) -> None:
     libraries = provenance["libraries"]
     assert isinstance(libraries, dict)
     assert libraries["torch"] == importlib.metadata.version("torch")
-    assert (provenance["opset"], provenance["attention"]) == (23, "Attention")
+    assert (provenance["opset"], provenance["rewrites"]) == (23, {"fused": 2, "attentions": 2, "last_block": [0]})
     assert provenance["nodes"] == sum(read(report.path).op_counts.values())
     passes = provenance["passes"]
     assert isinstance(passes, list)

@@ -31,9 +31,25 @@ def test_all_layers_are_compared(report: ExportReport, checkpoint: Checkpoint, r
     names = [each.tensor for each in found]
     layers = ("norm1", "attn.q", "attn.k", "attn.v", "attn.proj", "norm2", "mlp.fc1", "mlp.act", "mlp.fc2")
     assert names.index("blocks.0") < names.index("blocks.1.norm1"), "in the order of execution"
-    assert {f"blocks.{block}.{layer}" for block in range(2) for layer in layers} <= set(names)
+    last = {"norm1", "attn.k", "attn.v"}  # of all tokens; the others of the class token alone
+    assert {f"blocks.0.{layer}" for layer in layers} <= set(names)
+    assert {f"blocks.1.{layer}" for layer in last} | {f"blocks.1.{layer}[0]" for layer in set(layers) - last} <= set(
+        names
+    )
     assert all(each.max_abs < INTERMEDIATE_TOLERANCE / 5 for each in found)
     assert all(each.largest > 0.1 for each in found)
+
+
+def test_tokens_that_are_left_are_compared_with_their_own(
+    report: ExportReport, checkpoint: Checkpoint, ref: Reference, tmp_path: Path
+) -> None:
+    """A graph that reads another token than its tensor's name says."""
+    graph = ir.load(report.path)
+    entries = graph.graph.initializers["entries[0]"]
+    entries.const_value = ir.tensor([1], dtype=ir.DataType.INT64, name="entries[0]")
+    found = first_divergence(save(graph, tmp_path / "changed.onnx"), checkpoint.model, ref.images[:1])
+    assert found is not None
+    assert found.tensor == "blocks.1.norm1[0]"
 
 
 @pytest.mark.parametrize("layer", ["patch_embed.proj", "blocks.0.attn.q", "blocks.0.norm2", "blocks.1.mlp.fc2", "norm"])

@@ -89,7 +89,7 @@ def test_larger_change_is_named_by_its_tensor_as_well(
         "outputs": False,
         "tensors": False,
     }
-    assert detail(findings, "tensors").startswith("first diverging tensor: blocks.1.mlp.fc2 (max|Δ|")
+    assert detail(findings, "tensors").startswith("first diverging tensor: blocks.1.mlp.fc2[0] (max|Δ|")
 
 
 def test_other_checkpoint_of_the_same_architecture(report: ExportReport, make_checkpoint: Callable[..., Path]) -> None:

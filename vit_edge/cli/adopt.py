@@ -77,6 +77,7 @@ def _options(*, preprocess: str, labels: str | None, **options: Any) -> "AdoptOp
 
 def _show(report: "AdoptReport") -> None:
     """Print what was adopted, what was repaired, how it was checked and where it is."""
+    from vit_edge.export.rewrites import Rewrites
     from vit_edge.preprocessing import describe
 
     manifest = report.manifest
@@ -96,6 +97,8 @@ def _show(report: "AdoptReport") -> None:
     click.echo(f"             from {manifest.provenance['preprocess_origin']}")
     if output.kind in ("logits", "probabilities"):
         click.echo(f"labels       {len(manifest.labels) or 'none: classes will be numbers (--labels FILE)'}")
+    if (rewrites := Rewrites.of(manifest)).attentions:
+        click.echo(f"rewrites     {rewrites}")
     click.echo(f"parity       {report.parity}")
     nbytes = report.path.stat().st_size + (manifest.external_data.bytes if manifest.external_data else 0)
     nodes, opset = manifest.provenance["nodes"], manifest.provenance["opset"]

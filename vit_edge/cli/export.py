@@ -111,6 +111,7 @@ def _heads(config: "Config | WrappedConfig") -> str:
 
 def show_report(report: "ExportReport", loaded: "Checkpoint") -> None:
     """Print what was exported, what was assumed, how it was checked and where it is."""
+    from vit_edge.export.rewrites import Rewrites
     from vit_edge.preprocessing import describe
 
     manifest, config = report.manifest, loaded.model.config
@@ -127,6 +128,8 @@ def show_report(report: "ExportReport", loaded: "Checkpoint") -> None:
     if manifest.output.kind in ("logits", "probabilities"):
         click.echo(f"labels       {len(manifest.labels) or 'none: classes will be numbers (--labels FILE)'}")
     click.echo(f"output       {manifest.output.kind}, {manifest.output.classes:,} numbers an image")
+    if (rewrites := Rewrites.of(manifest)).attentions:
+        click.echo(f"rewrites     {rewrites}")
     for stage in report.parity:
         click.echo(f"parity       {stage}")
     nbytes = report.path.stat().st_size + (manifest.external_data.bytes if manifest.external_data else 0)

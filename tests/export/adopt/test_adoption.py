@@ -47,6 +47,14 @@ def test_a_legacy_export_is_adopted_at_its_own_opset(opset: int, legacy_export: 
     np.testing.assert_allclose(predictor.logits(images), expected, atol=2e-5 * np.abs(expected).max())
 
 
+def test_the_last_block_is_computed_for_what_the_head_reads(legacy_export: LegacyExport, run_adopt: Adopt):
+    """Attention comes with packed queries, keys and values here; from the mixture on it is one token."""
+    report = run_adopt(legacy_export())
+    assert report.manifest.provenance["rewrites"] == {"fused": 0, "attentions": 1, "last_block": [0]}
+    graph = ir.load(report.path).graph
+    assert next(node for node in graph if node.op_type == "Erf").outputs[0].name.endswith("[0]")
+
+
 def test_adopting_twice_gives_the_same_bytes(legacy_export: LegacyExport, run_adopt: Adopt):
     first = run_adopt(legacy_export()).path.read_bytes()
     assert run_adopt(legacy_export()).path.read_bytes() == first

@@ -23,8 +23,11 @@ g (float[2, 3, 4] x) => (float[2, 3, 2] y, float[2, 3, 4] z)
 
 def test_all_linears_of_a_vit_are_found(graph: ir.Model) -> None:
     names = [site.name for site in find_sites(graph.graph)]
-    block = ["attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2"]
-    assert names == [f"blocks.{i}.{name}" for i in range(2) for name in block] + ["head"]
+    mlp = ["attn.proj", "mlp.fc1", "mlp.fc2"]
+    first, last = ["attn.qkv", *mlp], ["attn.kv", "attn.q", *mlp]  # its queries are those of the class token alone
+    assert sorted(names) == sorted(
+        [f"blocks.0.{name}" for name in first] + [f"blocks.1.{name}" for name in last] + ["head"]
+    )
     assert all(linear.bias is not None for linear in find_linears(graph.graph))
 
 
@@ -36,9 +39,9 @@ def test_scales_are_powers_of_two_that_even_out_the_channels() -> None:
     assert np.isfinite(t).all()
 
 
-@pytest.mark.parametrize("name", ["attn.qkv", "attn.proj", "mlp.fc1"])
+@pytest.mark.parametrize("name", ["0.attn.qkv", "1.attn.q", "1.attn.kv", "1.attn.proj", "1.mlp.fc1"])
 def test_folds_change_no_bit(graph: ir.Model, inputs: np.ndarray, name: str) -> None:
-    site = next(site for site in find_sites(graph.graph) if site.name == f"blocks.1.{name}")
+    site = next(site for site in find_sites(graph.graph) if site.name == f"blocks.{name}")
     assert foldable(graph.graph, site) is not None
     scales = np.exp2(np.random.default_rng(0).integers(-6, 7, len(site.weight))).astype(np.float32)
     folded = apply_scales(graph, {site.name: scales})
@@ -56,9 +59,9 @@ def test_nothing_is_folded_behind_gelu_or_where_others_read(graph: ir.Model) -> 
     assert foldable(shared.graph, find_sites(shared.graph)[0]) is None
 
 
-@pytest.mark.parametrize("name", ["attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2"])
+@pytest.mark.parametrize("name", ["0.attn.qkv", "1.attn.q", "1.attn.kv", "1.attn.proj", "1.mlp.fc1", "1.mlp.fc2"])
 def test_splits_are_exact(graph: ir.Model, inputs: np.ndarray, name: str) -> None:
-    site = f"blocks.1.{name}"
+    site = f"blocks.{name}"
     split = split_channels(graph, site, [3, 5])
     before, after = run(graph, inputs[:6]), run(split, inputs[:6])
     # The order of a sum changes: float32 rounding, as in the parity gate
