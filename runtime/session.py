@@ -10,6 +10,7 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
 from vit_edge.runtime.errors import ConfigError, ModelFileError, ProviderError
+from vit_edge.runtime.integers import integer_entries
 from vit_edge.runtime.text import NOT_UTF8, is_utf8
 
 __all__ = [
@@ -151,7 +152,7 @@ def _options(threads: int | None, entries: Mapping[str, str], optimization: Opti
     if optimization == "none":
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4  # fatal: errors are raised, and told in one line
-    for key, value in sorted(entries.items()):
+    for key, value in sorted({**integer_entries(), **entries}.items()):
         if key not in SESSION_ENTRIES:
             raise ModelFileError(f"asks for the session entry {key[:80]!r}, which a model file may not set")
         if re.fullmatch("[0-9]{1,3}", value) is None:
