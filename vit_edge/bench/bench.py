@@ -27,6 +27,7 @@ class CandidateResult:
         name: see `Candidate.name`.
         precision: of a model file, like "int8"; "no model file" of other files.
         providers: that the session really has.
+        nodes: provider -> nodes that it really ran; empty where interrupted, and of other engines.
         latency: of one image.
         ratio: to the first candidate; None of the first itself.
         throughput: batch size -> images a second; batches that it cannot run, or that there was no time for, are not
@@ -41,6 +42,7 @@ class CandidateResult:
     name: str
     precision: str
     providers: tuple[str, ...]
+    nodes: dict[str, int]
     latency: Latency
     ratio: Ratio | None
     throughput: dict[int, float]
@@ -98,7 +100,13 @@ def bench(candidates: Sequence[Candidate], plan: Plan, progress: Callable[[str],
             measured[batch] = measure(workers, batch, rounds, deadline, idle, progress)
             if measured[batch].interrupted or time.monotonic() > deadline:
                 break
-        facts = [worker.facts for worker in workers]
+        interrupted = any(each.interrupted for each in measured.values())
+        nodes: list[dict[str, int]] = [{} for _ in workers]
+        try:
+            nodes = nodes if interrupted else [worker.nodes() for worker in workers]  # behind all that is timed
+        except KeyboardInterrupt:
+            interrupted = True
+        facts = [{**worker.facts, "nodes": each} for worker, each in zip(workers, nodes, strict=True)]
     if not measured[1].seconds[0]:
         raise BenchError("interrupted before a round was finished: nothing was measured")
     found = tuple(_result(i, each, facts[i], measured) for i, each in enumerate(candidates))
@@ -109,7 +117,7 @@ def bench(candidates: Sequence[Candidate], plan: Plan, progress: Callable[[str],
         verdicts=verdicts,
         busy=idle.busy,
         notices=_notices(plan, idle, measured),
-        interrupted=any(each.interrupted for each in measured.values()),
+        interrupted=interrupted,
     )
 
 
@@ -138,6 +146,7 @@ def _result(index: int, candidate: Candidate, facts: dict[str, object], measured
         name=candidate.name,
         precision=str(facts["precision"]),
         providers=tuple(str(each) for each in facts.get("providers", ())),  # type: ignore[attr-defined]
+        nodes=facts["nodes"],  # type: ignore[arg-type]
         latency=latency(alone.seconds[index]),
         ratio=compared,
         throughput=throughput,
