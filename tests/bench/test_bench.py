@@ -7,6 +7,7 @@ import pytest
 
 from vit_edge.bench import Bench, BenchError, Candidate, Plan, bench
 from vit_edge.bench import rounds as rounds_module
+from vit_edge.bench.process import Worker
 from vit_edge.bench.record import to_json
 from vit_edge.bench.summary import summary
 from vit_edge.runtime.errors import ConfigError
@@ -54,6 +55,22 @@ def test_a_batch_that_cannot_be_run_is_noted(engine: MakeEngine) -> None:
     assert set(found.candidates[0].throughput) == {1, 4}
     assert set(found.candidates[1].throughput) == {1}
     assert any(line.startswith("batch 4") and "only one" in line for line in summary(found))
+
+
+def test_a_process_that_a_batch_ends_costs_no_figures(engine: MakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    dies = 'if request["batch"] > 1: sys.exit(9)'
+    found = bench([engine("a"), engine("b", before=dies)], Plan(rounds=3, batches=(1, 4, 16)))
+    assert set(found.candidates[0].throughput) == {1, 4, 16}
+    assert set(found.candidates[1].failed) == {4, 16}
+    assert "ended with exit code 9" in found.candidates[1].failed[4]
+
+    def ended(worker: Worker) -> dict[str, int]:
+        raise BenchError(f"{worker.candidate.name}: its process ended")
+
+    monkeypatch.setattr(Worker, "nodes", ended)
+    found = bench([engine("a")], QUICK)
+    assert found.candidates[0].nodes == {}
+    assert "which provider ran the nodes is not known: a: its process ended" in found.notices
 
 
 def test_no_round_begins_behind_the_budget(engine: MakeEngine) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from vit_edge.bench import BenchError, Candidate
+from vit_edge.bench import BenchError, Candidate, process
 from vit_edge.bench.process import Worker
 
 MakeEngine = Callable[..., Candidate]
@@ -48,6 +48,23 @@ def test_bursts_without_their_seconds(engine: MakeEngine, seconds: str) -> None:
     before = f'print(json.dumps({{"seconds": {seconds}, "rss": 1}}), flush=True); continue'
     with Worker(engine("a", before=before)) as worker, pytest.raises(BenchError, match="without the seconds of 3 runs"):
         worker.burst(1, 3)
+
+
+def test_what_a_process_says_is_bounded_and_drives_no_terminal(engine: MakeEngine) -> None:
+    code = r"""import json; input(); print(json.dumps({"error": "\x1b[31m" + 9999 * "x"}), flush=True); input()"""
+    with pytest.raises(BenchError, match=r"^a: \ufffd\[31mx+…x+$") as caught:
+        Worker(engine("a", code=code))
+    assert len(str(caught.value)) < 700
+    endless = "import sys; input(); sys.stdout.write('{' * 3_000_000); sys.stdout.flush(); input()"
+    with pytest.raises(BenchError, match="expected JSON"):
+        Worker(engine("a", code=endless))
+
+
+def test_no_answer(engine: MakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Worker(engine("a", before="time.sleep(60)")) as worker:
+        monkeypatch.setattr(process, "_PATIENCE", 0.1)
+        with pytest.raises(BenchError, match="a: no answer within"):
+            worker.burst(1, 3)
 
 
 def test_a_command_that_does_not_start() -> None:

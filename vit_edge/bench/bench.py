@@ -101,11 +101,8 @@ def bench(candidates: Sequence[Candidate], plan: Plan, progress: Callable[[str],
             if measured[batch].interrupted or time.monotonic() > deadline:
                 break
         interrupted = any(each.interrupted for each in measured.values())
-        nodes: list[dict[str, int]] = [{} for _ in workers]
-        try:
-            nodes = nodes if interrupted else [worker.nodes() for worker in workers]  # behind all that is timed
-        except KeyboardInterrupt:
-            interrupted = True
+        nodes, unknown = _nodes([] if interrupted else workers)  # behind all that is timed
+        nodes += [{} for _ in workers[len(nodes) :]]
         facts = [{**worker.facts, "nodes": each} for worker, each in zip(workers, nodes, strict=True)]
     if not measured[1].seconds[0]:
         raise BenchError("interrupted before a round was finished: nothing was measured")
@@ -116,7 +113,7 @@ def bench(candidates: Sequence[Candidate], plan: Plan, progress: Callable[[str],
         candidates=found,
         verdicts=verdicts,
         busy=idle.busy,
-        notices=_notices(plan, idle, measured),
+        notices=(*_notices(plan, idle, measured), *unknown),
         interrupted=interrupted,
     )
 
@@ -132,6 +129,21 @@ def _check(candidates: Sequence[Candidate], plan: Plan) -> None:
         raise ConfigError(f"got {plan.rounds} rounds and {plan.minutes} minutes, expected 1..1000 and up to a day")
     if any(not 1 <= batch <= 4096 for batch in plan.batches):
         raise ConfigError(f"got the batches {plan.batches}, expected 1..4096")
+
+
+def _nodes(workers: Sequence[Worker]) -> tuple[list[dict[str, int]], list[str]]:
+    """Each candidate's nodes by provider, and what is to be said where they cannot be told: nothing timed is lost."""
+    nodes: list[dict[str, int]] = []
+    unknown = []
+    for worker in workers:
+        try:
+            nodes.append(worker.nodes())
+        except BenchError as error:  # its process ended with a batch that was too much for it
+            nodes.append({})
+            unknown.append(f"which provider ran the nodes is not known: {error}")
+        except KeyboardInterrupt:
+            return nodes, [*unknown, "interrupted before it was known which provider ran the nodes"]
+    return nodes, unknown
 
 
 def _result(index: int, candidate: Candidate, facts: dict[str, object], measured: dict[int, Rounds]) -> CandidateResult:

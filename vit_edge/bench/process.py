@@ -11,11 +11,13 @@ from typing import Any
 
 from vit_edge.bench.candidate import Candidate
 from vit_edge.bench.errors import BenchError
+from vit_edge.runtime.text import printable, shortened
 
 __all__ = ["Worker"]
 
 _PATIENCE = 300.0  # seconds for one answer: the largest models load in less
 _LAST = 5.0  # seconds for an ended process to be seen as such
+_MOST_AHEAD = 100  # answers that nobody asked for, in memory
 _LONGEST = 1_000_000  # characters of a line: an answer has 20 a run
 _TAIL = 300  # characters of what a process said before it ended
 
@@ -33,7 +35,7 @@ class Worker:
 
     def __init__(self, candidate: Candidate) -> None:
         self.candidate = candidate
-        self._answers: queue.Queue[str | None] = queue.Queue()
+        self._answers: queue.Queue[str | None] = queue.Queue(_MOST_AHEAD)
         self._said: list[str] = []
         try:
             self._process = subprocess.Popen(
@@ -120,9 +122,11 @@ class Worker:
         try:
             answer: dict[str, Any] = json.loads(line)
         except ValueError as error:
-            raise BenchError(f"{self.candidate.name}: its process answered {line[:60]!r}, expected JSON") from error
+            raise BenchError(
+                f"{self.candidate.name}: its process answered {line[:60].rstrip()!r}, expected JSON"
+            ) from error
         if "error" in answer:
-            raise BenchError(f"{self.candidate.name}: {answer['error']}")
+            raise BenchError(f"{self.candidate.name}: {shortened(printable(str(answer['error'])), _TAIL * 2)}")
         return answer
 
     def _last_words(self) -> str:
@@ -131,7 +135,7 @@ class Worker:
         except subprocess.TimeoutExpired:
             return ": it closed its output"
         self._threads[1].join(timeout=_LAST)  # until the last of it is read
-        said = " ".join("".join(self._said).split())[-_TAIL:]
+        said = printable(" ".join("".join(self._said).split())[-_TAIL:])
         reason = f" by signal {-code}" if code < 0 else f" with exit code {code}"
         return f"{reason}: {said}" if said else reason
 
