@@ -184,6 +184,7 @@ def open_session(
     threads: int | None = None,
     entries: Mapping[str, str] | None = None,
     optimization: Optimization = "all",
+    profile: Path | None = None,
 ) -> onnxruntime.InferenceSession:
     """Open an onnxruntime session.
 
@@ -194,6 +195,7 @@ def open_session(
         threads: Threads within an operator; `usable_threads()` by default.
         entries: Session configuration entries that the model file asks for, of `SESSION_ENTRIES`.
         optimization: "all" as users run a model, or "none" to run the graph as it is written.
+        profile: What the name of the profile begins with; without it none is written.
 
     Raises:
         ProviderError: A provider is not in this onnxruntime, or could not be started.
@@ -203,6 +205,8 @@ def open_session(
     asked = _provider_names(providers)
     _check_providers(asked, onnxruntime.get_available_providers(), "this onnxruntime has no")
     options = _options(threads, entries or {}, optimization)
+    if profile is not None:
+        options.enable_profiling, options.profile_file_prefix = True, os.fspath(profile)
     if not isinstance(model, bytes) and not is_utf8(model):
         raise ModelFileError(NOT_UTF8)
     source = model if isinstance(model, bytes) else os.fspath(model)

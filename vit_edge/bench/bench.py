@@ -27,6 +27,7 @@ class CandidateResult:
         name: see `Candidate.name`.
         precision: of a model file, like "int8"; "no model file" of other files.
         providers: that the session really has.
+        nodes: provider -> nodes that it really ran; empty where interrupted, and of other engines.
         latency: of one image.
         ratio: to the first candidate; None of the first itself.
         throughput: batch size -> images a second; batches that it cannot run, or that there was no time for, are not
@@ -41,6 +42,7 @@ class CandidateResult:
     name: str
     precision: str
     providers: tuple[str, ...]
+    nodes: dict[str, int]
     latency: Latency
     ratio: Ratio | None
     throughput: dict[int, float]
@@ -98,7 +100,10 @@ def bench(candidates: Sequence[Candidate], plan: Plan, progress: Callable[[str],
             measured[batch] = measure(workers, batch, rounds, deadline, idle, progress)
             if measured[batch].interrupted or time.monotonic() > deadline:
                 break
-        facts = [worker.facts for worker in workers]
+        interrupted = any(each.interrupted for each in measured.values())
+        nodes, unknown = _nodes([] if interrupted else workers)  # behind all that is timed
+        nodes += [{} for _ in workers[len(nodes) :]]
+        facts = [{**worker.facts, "nodes": each} for worker, each in zip(workers, nodes, strict=True)]
     if not measured[1].seconds[0]:
         raise BenchError("interrupted before a round was finished: nothing was measured")
     found = tuple(_result(i, each, facts[i], measured) for i, each in enumerate(candidates))
@@ -108,8 +113,8 @@ def bench(candidates: Sequence[Candidate], plan: Plan, progress: Callable[[str],
         candidates=found,
         verdicts=verdicts,
         busy=idle.busy,
-        notices=_notices(plan, idle, measured),
-        interrupted=any(each.interrupted for each in measured.values()),
+        notices=(*_notices(plan, idle, measured), *unknown),
+        interrupted=interrupted,
     )
 
 
@@ -126,6 +131,21 @@ def _check(candidates: Sequence[Candidate], plan: Plan) -> None:
         raise ConfigError(f"got the batches {plan.batches}, expected 1..4096")
 
 
+def _nodes(workers: Sequence[Worker]) -> tuple[list[dict[str, int]], list[str]]:
+    """Each candidate's nodes by provider, and what is to be said where they cannot be told: nothing timed is lost."""
+    nodes: list[dict[str, int]] = []
+    unknown = []
+    for worker in workers:
+        try:
+            nodes.append(worker.nodes())
+        except BenchError as error:  # its process ended with a batch that was too much for it
+            nodes.append({})
+            unknown.append(f"which provider ran the nodes is not known: {error}")
+        except KeyboardInterrupt:
+            return nodes, [*unknown, "interrupted before it was known which provider ran the nodes"]
+    return nodes, unknown
+
+
 def _result(index: int, candidate: Candidate, facts: dict[str, object], measured: dict[int, Rounds]) -> CandidateResult:
     alone = measured[1]
     compared = None if index == 0 else ratio(alone.medians(0), alone.medians(index))
@@ -138,6 +158,7 @@ def _result(index: int, candidate: Candidate, facts: dict[str, object], measured
         name=candidate.name,
         precision=str(facts["precision"]),
         providers=tuple(str(each) for each in facts.get("providers", ())),  # type: ignore[attr-defined]
+        nodes=facts["nodes"],  # type: ignore[arg-type]
         latency=latency(alone.seconds[index]),
         ratio=compared,
         throughput=throughput,

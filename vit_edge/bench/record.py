@@ -1,10 +1,10 @@
 """A measurement as JSON."""
 
 import dataclasses
-import json
 
 from vit_edge import __version__
 from vit_edge.bench.bench import Bench
+from vit_edge.runtime import text
 
 __all__ = ["SCHEMA_VERSION", "to_json"]
 
@@ -18,4 +18,4 @@ def to_json(found: Bench) -> str:
         {**dataclasses.asdict(each), "outcome": each.ratio.outcome if each.ratio else None} for each in found.candidates
     ]
     record = {**head, **dataclasses.asdict(found), "candidates": candidates}
-    return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+    return text.to_json(record, indent=2) + "\n"

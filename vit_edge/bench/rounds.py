@@ -83,9 +83,9 @@ def measure(
     for number in range(-1, rounds):  # round -1 finds out how many runs a burst may have
         if number > 0 and time.monotonic() > deadline:
             return found
-        progress(f"batch {batch}, round {number + 1} of {rounds}" if number >= 0 else f"batch {batch}")
         bursts: dict[int, Seconds] = {}
         try:
+            progress(f"batch {batch}, round {number + 1} of {rounds}" if number >= 0 else f"batch {batch}")
             for index in range(len(workers))[:: -1 if number % 2 else 1]:
                 if index in found.failed:
                     continue

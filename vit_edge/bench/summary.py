@@ -34,8 +34,17 @@ def summary(found: Bench) -> Iterator[str]:
     for verdict in found.verdicts:
         yield from textwrap.wrap(f"verdict      {verdict}", _WIDTH, subsequent_indent=" " * 13)
     for each in found.candidates:
+        if elsewhere := _elsewhere(each):
+            yield from textwrap.wrap(f"nodes        {elsewhere}", _WIDTH, subsequent_indent=" " * 13)
         for batch, reason in each.failed.items():
             yield from textwrap.wrap(f"batch {batch:<7}not run: {reason}", _WIDTH, subsequent_indent=" " * 13)
+
+
+def _elsewhere(each: CandidateResult) -> str:
+    """Which nodes the provider that was asked for did not run."""
+    others = {provider: count for provider, count in each.nodes.items() if provider not in each.providers[:1]}
+    told = ", ".join(f"{count} of {sum(each.nodes.values())} on {provider}" for provider, count in others.items())
+    return f"{each.name}: {told} instead of {each.providers[0]}" if told and each.providers else ""
 
 
 def _quantiles(each: CandidateResult) -> tuple[float, float, float]:

@@ -2,7 +2,8 @@
 
 It reads lines of JSON and answers each with one. The first says what to load: {"path", "threads", "providers",
 "entries"}; the answer is {"load", "first": seconds, "rss": bytes, "precision"}. Each further line asks for a burst,
-{"batch", "runs"}; the answer is {"seconds": [...], "rss": bytes}. What goes wrong is {"error": words}. A process of
+{"batch", "runs"}; the answer is {"seconds": [...], "rss": bytes}. {"nodes"} asks which provider ran how many nodes:
+{"nodes": {provider: count}}. What goes wrong is {"error": words}. A process of
 another engine that speaks the same can be compared as well: `Candidate.command`.
 """
 
@@ -24,6 +25,7 @@ from vit_edge.runtime.errors import ModelFileError, VitEdgeError
 from vit_edge.runtime.golden import check_golden
 from vit_edge.runtime.manifest import METADATA_KEY, Manifest, read_manifest
 from vit_edge.runtime.onnxfile import OnnxFile
+from vit_edge.runtime.placement import nodes_by_provider
 from vit_edge.runtime.predictor import check_content
 from vit_edge.runtime.session import ORT_ERRORS, one_line, open_session
 
@@ -43,12 +45,14 @@ class Loaded:
         shape: of one image.
         facts: for the first answer.
         check: raises VitEdgeError where it computes something else than it should.
+        nodes: provider -> how many nodes it ran.
     """
 
     run: Run
     shape: tuple[int, ...]
     facts: dict[str, object]
     check: Callable[[], None] = lambda: None
+    nodes: Callable[[], dict[str, int]] = dict
 
 
 def serve(load: Callable[[dict[str, object]], Loaded]) -> None:
@@ -67,6 +71,9 @@ def serve(load: Callable[[dict[str, object]], Loaded]) -> None:
     for line in sys.stdin:
         request = json.loads(line)
         try:
+            if "nodes" in request:
+                _answer({"nodes": model.nodes()})
+                continue
             seconds = _burst(model.run, _images(request["batch"], model.shape), request["runs"])
             _answer({"seconds": seconds, "rss": peak_memory()})
         except _ERRORS as error:  # a batch that it cannot run
@@ -116,7 +123,11 @@ def _load(request: dict[str, object]) -> Loaded:
     session = open_session(file.path, providers=providers or None, threads=threads, entries=entries)
     name, outputs = file.inputs[0].name, [manifest.output.name] if manifest else None
 
+    fixed = file.inputs[0].shape[0] if file.inputs and file.inputs[0].shape else None
+
     def run(x: Array) -> Array:
+        if isinstance(fixed, int) and fixed != len(x):
+            raise ModelFileError(f"its batch size is fixed to {fixed}")
         if manifest is not None and manifest.batch_dependent and len(x) > 1:  # as Predictor does
             return np.concatenate([run(one[None]) for one in x])
         result: Array = session.run(outputs, {name: x})[0]
@@ -125,7 +136,13 @@ def _load(request: dict[str, object]) -> Loaded:
     precision = manifest.model.precision if manifest else "no model file"
     facts = {"precision": precision, "providers": session.get_providers(), "entries": entries}
     check = partial(_check, file, manifest, run) if manifest else lambda: None
-    return Loaded(run, _image_shape(file), facts, check)
+    shape = _image_shape(file)
+
+    def nodes() -> dict[str, int]:
+        x = _images(1, shape)
+        return nodes_by_provider(file.path, name, x, providers=providers or None, threads=threads, entries=entries)
+
+    return Loaded(run, shape, facts, check, nodes)
 
 
 def _check(file: OnnxFile, manifest: Manifest, run: Run) -> None:
