@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from vit_edge import __version__
 from vit_edge.checkpoints import Checkpoint
-from vit_edge.export.minimum_runtime import BY_OPSET
+from vit_edge.runtime.minimum_runtime import BY_OPSET
 from vit_edge.export.options import ExportOptions
 from vit_edge.export.parity import BATCHES, StageParity, run_double
 from vit_edge.export.pipeline import PassRecord

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vit_edge.export.minimum_runtime import minimum_runtime, oldest_ir
+from vit_edge.runtime.minimum_runtime import minimum_runtime, oldest_ir
 from vit_edge.runtime.onnxfile import read
 
 
