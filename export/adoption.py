@@ -19,7 +19,6 @@ from vit_edge.export.adopted_output import OutputKind, output_info
 from vit_edge.export.batch import dynamic_batch
 from vit_edge.export.foreign import Choices, Foreign, read_foreign
 from vit_edge.export.foreign_run import ForeignRunner, Noise, find_batch, own_noise
-from vit_edge.export.minimum_runtime import minimum_runtime, oldest_ir
 from vit_edge.export.model_file import refuse_own_source, save, staging_folder, write_manifest
 from vit_edge.export.parity import BATCHES, TOLERANCES, Reference, StageParity, check_parity
 from vit_edge.export.passes import FloatInput, ForgetShapes, HoistSelection, InferShapes, KeepOutput
@@ -27,6 +26,7 @@ from vit_edge.export.pipeline import PassRecord, run_passes
 from vit_edge.runtime.errors import ConfigError
 from vit_edge.runtime.golden import golden_images
 from vit_edge.runtime.manifest import InputInfo, Manifest, OutputInfo
+from vit_edge.runtime.minimum_runtime import minimum_runtime, oldest_ir
 from vit_edge.runtime.predictor import Predictor
 from vit_edge.runtime.preprocess import Preprocess, normalise
 

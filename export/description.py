@@ -10,7 +10,6 @@ import onnx_ir as ir
 
 from vit_edge import __version__
 from vit_edge.checkpoints import Checkpoint
-from vit_edge.export.minimum_runtime import BY_OPSET
 from vit_edge.export.options import ExportOptions
 from vit_edge.export.parity import BATCHES, StageParity, run_double
 from vit_edge.export.pipeline import PassRecord
@@ -18,6 +17,7 @@ from vit_edge.export.rewrites import find_rewrites
 from vit_edge.export.tracing import INPUT_NAME
 from vit_edge.runtime.golden import GOLDEN_SET, golden_images
 from vit_edge.runtime.manifest import Golden, InputInfo, Manifest, ModelInfo, OutputInfo
+from vit_edge.runtime.minimum_runtime import BY_OPSET
 from vit_edge.runtime.preprocess import Preprocess, normalise
 
 __all__ = ["describe"]

@@ -18,6 +18,7 @@ from vit_edge.runtime.onnxfile import OnnxFile, ValueInfo
 from vit_edge.runtime.prediction import Prediction
 from vit_edge.runtime.preprocess import prepare
 from vit_edge.runtime.session import ORT_ERRORS, check_runtime_version, one_line, open_session
+from vit_edge.runtime.streaming import Drop, FrameReader, StreamedPrediction, check_stream_options
 
 __all__ = ["Predictor", "check_content"]
 
@@ -210,3 +211,35 @@ class Predictor:
     def __call__(self, image: ImageLike) -> Prediction:
         """Predict one image: a path, the bytes of an image file, a PIL image or (H, W, C) uint8."""
         return self.batch([image])[0]
+
+    def stream(
+        self, frames: Iterable[ImageLike], *, max_queue: int = 1, drop: Drop = "oldest"
+    ) -> Iterator[StreamedPrediction]:
+        """Predict the frames of a camera as they come; what the model is too slow for is dropped.
+
+        The source is read in a thread of its own. Its error is raised here, behind the frames that came before it;
+        leaving the loop, or `close()` on the iterator, ends the reading with the next frame.
+
+        Args:
+            frames: Images as `batch` takes them, each a new object: a buffer that the camera writes into again would
+                change while it waits.
+            max_queue: How many frames may wait, 1..1024: with 1 the answer is always to the newest.
+            drop: "oldest" keeps up with the camera; "none" lets the source wait, for files.
+
+        Raises:
+            InputError: A frame cannot be read, or `frames` is a single image.
+            ConfigError: `max_queue` or `drop` cannot be used.
+
+        Example:
+            >>> for each in predictor.stream(camera()):  # doctest: +SKIP
+            ...     print(each.index, each.prediction.best(1)[0].name)
+        """
+        _check_several(frames)
+        return self._stream(FrameReader(frames, check_stream_options(max_queue, drop), drop))
+
+    def _stream(self, reader: FrameReader) -> Iterator[StreamedPrediction]:
+        try:
+            for index, frame in reader:
+                yield StreamedPrediction(index, frame, self(frame))
+        finally:
+            reader.stop()

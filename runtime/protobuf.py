@@ -113,10 +113,17 @@ class Message:
     def text(self, field: int) -> str:
         """The last string of the field."""
         spans = self.spans(field)
+        return self._decoded(spans[-1]) if spans else ""
+
+    def texts(self, field: int) -> tuple[str, ...]:
+        """All strings of the field."""
+        return tuple(map(self._decoded, self.spans(field)))
+
+    def _decoded(self, span: slice) -> str:
         try:
-            return str(self.source.data[spans[-1]], "utf-8") if spans else ""
+            return str(self.source.data[span], "utf-8")
         except UnicodeDecodeError:
-            raise WireError(f"is damaged: the text at byte {spans[-1].start} is not UTF-8") from None
+            raise WireError(f"is damaged: the text at byte {span.start} is not UTF-8") from None
 
     def numbers(self, field: int) -> tuple[int, ...]:
         """All int64 of the field, packed or one a record."""

@@ -12,6 +12,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 from vit_edge.runtime.errors import ConfigError, ModelFileError, ProviderError
 from vit_edge.runtime.integers import integer_entries
 from vit_edge.runtime.text import NOT_UTF8, is_utf8
+from vit_edge.runtime.threads import usable_threads
 
 __all__ = [
     "ORT_ERRORS",
@@ -20,7 +21,6 @@ __all__ = [
     "check_runtime_version",
     "one_line",
     "open_session",
-    "usable_threads",
 ]
 
 Optimization = Literal["all", "none"]
@@ -64,62 +64,6 @@ def one_line(error: Exception) -> str:
     text = " ".join(str(error).split())
     text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)
     return text if len(text) <= 300 else text[:297] + "..."
-
-
-def _quota(folder: Path) -> float:
-    """The CPUs one cgroup folder allows; infinite where it sets no limit."""
-    try:
-        if (folder / "cpu.max").is_file():  # version 2: "max 100000" or "150000 100000"
-            quota, period = (folder / "cpu.max").read_text(encoding="ascii").split()
-        else:  # version 1: -1 is no limit
-            quota = (folder / "cpu.cfs_quota_us").read_text(encoding="ascii")
-            period = (folder / "cpu.cfs_period_us").read_text(encoding="ascii")
-        cpus = int(quota) / int(period)
-    except (OSError, ValueError, ZeroDivisionError):  # no such file, "max", or what no kernel writes
-        return float("inf")
-    return cpus if cpus > 0 else float("inf")
-
-
-def _cgroup_folders(proc_cgroup: Path, root: Path) -> list[Path]:
-    """The folders of this process's cgroups that can limit CPUs, each with all its parents."""
-    try:
-        lines = proc_cgroup.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
-        return []
-    folders = []
-    for line in lines:  # "0::/user.slice" in version 2, "4:cpu,cpuacct:/docker/1234" in version 1
-        number, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if number == "0" and not controllers:
-            mounts = [root, root / "unified"]
-        elif "cpu" in controllers.split(","):
-            mounts = [root / controllers, root / "cpu"]
-        else:
-            continue
-        # Inside a container the path may be the host's: folders that are absent set no limit.
-        parts = [part for part in path.split("/") if part not in ("", ".", "..")]
-        folders += [mount.joinpath(*parts[:depth]) for mount in mounts for depth in range(len(parts) + 1)]
-    return folders
-
-
-def usable_threads(
-    *,
-    affinity: int | None = None,
-    proc_cgroup: Path = Path("/proc/self/cgroup"),
-    cgroup_root: Path = Path("/sys/fs/cgroup"),
-) -> int:
-    """How many threads this process can keep busy: CPU affinity, limited by cgroup quotas, at least 1.
-
-    Args:
-        affinity: The number of CPUs this process may run on; asked of the system by default.
-        proc_cgroup: The file that names this process's cgroups.
-        cgroup_root: Where cgroups are mounted.
-    """
-    if affinity is None:
-        cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        affinity = cpus or 1
-    quotas = [_quota(folder) for folder in _cgroup_folders(proc_cgroup, cgroup_root)]
-    return max(1, int(min([float(affinity), *quotas])))
 
 
 def _version(text: str) -> tuple[int, ...]:

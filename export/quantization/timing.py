@@ -11,7 +11,7 @@ import onnx_ir as ir
 import onnxruntime
 
 from vit_edge.export.model_file import save
-from vit_edge.runtime.session import usable_threads
+from vit_edge.runtime.threads import usable_threads
 
 __all__ = ["node_milliseconds", "of_layers"]
 

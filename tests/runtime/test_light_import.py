@@ -15,6 +15,7 @@ class Block:
 
 sys.meta_path.insert(0, Block())
 import vit_edge.runtime
+import vit_edge.runtime.predictor
 import vit_edge.runtime.golden
 import vit_edge.runtime.onnxfile
 print("\\n".join(sys.modules))

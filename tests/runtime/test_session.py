@@ -8,7 +8,8 @@ import pytest
 
 from vit_edge.runtime import session as session_module
 from vit_edge.runtime.errors import ConfigError, ModelFileError, ProviderError
-from vit_edge.runtime.session import check_runtime_version, one_line, open_session, usable_threads
+from vit_edge.runtime.session import check_runtime_version, one_line, open_session
+from vit_edge.runtime.threads import usable_threads
 
 
 @pytest.fixture

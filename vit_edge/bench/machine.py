@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnxruntime
 
-from vit_edge.runtime.session import usable_threads
+from vit_edge.runtime.threads import usable_threads
 
 __all__ = ["Idleness", "Machine", "this_machine"]
 

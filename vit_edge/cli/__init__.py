@@ -18,6 +18,7 @@ from vit_edge import __version__
 from vit_edge.cli.adopt import adopt
 from vit_edge.cli.bench import bench
 from vit_edge.cli.demo import demo
+from vit_edge.cli.doctor import doctor
 from vit_edge.cli.evaluate import evaluate
 from vit_edge.cli.export import export
 from vit_edge.cli.inspect import inspect
@@ -38,7 +39,7 @@ def cli() -> None:
     """From a trained Vision Transformer to one verified ONNX file on a device."""
 
 
-for _command in (export, adopt, verify, quantize, evaluate, bench, predict, inspect, demo):
+for _command in (export, adopt, verify, quantize, evaluate, bench, predict, inspect, doctor, demo):
     cli.add_command(_command)
 
 
