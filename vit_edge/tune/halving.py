@@ -45,8 +45,12 @@ class Workbench(Protocol):
         """Answer the images first..last-1: `1` for right and `0` for wrong."""
         ...
 
-    def time(self, candidates: Sequence[Candidate], rounds: int) -> dict[str, Timing]:
-        """Time candidates, the first of which is the given model; those that fail here are absent."""
+    def time(self, candidates: Sequence[Candidate], rounds: int) -> dict[str, Timing | str]:
+        """Time candidates, the first of which is the given model.
+
+        Returns:
+            Name -> figures, or why there are none; those that there was no time for are absent.
+        """
         ...
 
 
@@ -95,30 +99,25 @@ def halve(
     untried: list[str] = []
     alive = _made(everything, bench, state, untried, progress)
     points: tuple[Point, ...] = ()
-    dropped: list[Point] = []
+    dropped: tuple[Point, ...] = ()
     for number, rung in enumerate(steps):
-        try:
-            _score(alive, rung, bench, state, progress)
-            _time(alive, number, rung, bench, state, progress)
-        except OutOfTime:
-            untried.append(f"{len(alive)} candidates with {rung.images:,} images and {rung.rounds} rounds")
+        stopped = _measure(alive, number, rung, bench, state, progress)
         reached = _points(alive, number, rung, state)
-        if len(reached) < len(alive) and number and untried:
-            break  # figures of unequal weight are not compared: the rung before it stands
+        if stopped:
+            there = {each.candidate for each in reached}
+            depth = f"{rung.images:,} images and {rung.rounds} rounds"
+            untried += [f"{each.name}: not with {depth}" for each in alive if each not in there]
+            points = points or reached  # figures of unequal weight are not compared: the rung before it stands
+            break
+        if points:
+            dropped += tuple(each for each in points if each.candidate not in alive)
         points = reached
-        if untried and len(reached) < len(alive):
-            missing = [each.name for each in alive if each not in [point.candidate for point in reached]]
-            untried += [each for each in missing if each not in state.failed]
-        if number + 1 < len(steps) and points:
-            kept = _better_half(points)
-            dropped += [each for each in points if each not in kept]
-            alive = tuple(each.candidate for each in kept)
+        alive = tuple(each.candidate for each in _better_half(points))
     if not points:
         raise TuneError(
-            "the time was too short to measure one candidate: give more --minutes; the same command goes on"
+            "the time was too short to measure one candidate: give more --minutes, the same command goes on"
         )
-    last = [each for each in points if each not in dropped] if len(points) > len(alive) else list(points)
-    return Found(tuple(last), tuple(dropped), dict(state.failed), tuple(untried))
+    return Found(points, dropped, dict(state.failed), tuple(untried))
 
 
 def _made(
@@ -150,6 +149,19 @@ def _made(
     return tuple(each for each in everything if each.variant in there)
 
 
+def _measure(
+    alive: Sequence[Candidate], number: int, rung: Rung, bench: Workbench, state: State,
+    progress: Callable[[str], None],
+) -> bool:  # fmt: skip
+    """One rung; was the time up before it was through?"""
+    try:
+        _score(alive, rung, bench, state, progress)
+        _time(alive, number, rung, bench, state, progress)
+    except OutOfTime:
+        return True
+    return any(state.timing(number, each.name) is None and each.name not in state.failed for each in alive)
+
+
 def _score(
     alive: Sequence[Candidate], rung: Rung, bench: Workbench, state: State, progress: Callable[[str], None]
 ) -> None:
@@ -170,10 +182,10 @@ def _time(
     progress(f"time {len(missing)} candidates, {rung.rounds} rounds")
     base = alive[0]
     found = bench.time([base, *(each for each in missing if each != base)], rung.rounds)
-    for each in missing:
-        if each.name not in found:
-            state.fail(each.name, "cannot be timed here")
-    state.time(number, {name: (each.p50, each.speed) for name, each in found.items()})
+    for name, each in found.items():
+        if isinstance(each, str):
+            state.fail(name, each)
+    state.time(number, {name: (each.p50, each.speed) for name, each in found.items() if isinstance(each, Timing)})
 
 
 def _points(alive: Sequence[Candidate], number: int, rung: Rung, state: State) -> tuple[Point, ...]:
