@@ -59,7 +59,7 @@ def make(variant: Variant, source: Source, folder: Path, calibration: Sequence[P
         return path
     from vit_edge.export.quantization import Int8, Int8Dynamic, Target, quantize
 
-    schemes = {
+    schemes: dict[str, Int8 | Int8Dynamic] = {
         "int8": Int8(),
         "int8-careful": Int8(target=Target(agreement=1.0, l2=0.03, float_share=0.15)),
         "int8-bold": Int8(target=Target(agreement=0.9, l2=0.3, float_share=0.0)),

@@ -83,7 +83,7 @@ def _plot(points: Sequence[Point], front: Sequence[Point], chosen: Pick | None) 
             low, high = (100 * limit for limit in each.interval)
             top = 100 * each.accuracy
             axes.errorbar(
-                [each.p50], [top], yerr=[[top - low], [high - top]], fmt="o", capsize=2,
+                [each.p50], [top], yerr=[[max(0.0, top - low)], [max(0.0, high - top)]], fmt="o", capsize=2,
                 color=MODEL_COLOUR if on_front else BASE_COLOUR, alpha=1 if on_front else 0.5,
             )  # fmt: skip
         axes.plot([each.p50 for each in front], [100 * each.accuracy for each in front], color=MODEL_COLOUR)
@@ -96,4 +96,4 @@ def _plot(points: Sequence[Point], front: Sequence[Point], chosen: Pick | None) 
         axes.set_xlabel("p50 of one image, ms")
         axes.set_ylabel("top-1, %")
 
-    return draw("accuracy against time", 3.2, paint)
+    return draw("tradeoff", 3.2, paint)
