@@ -17,11 +17,34 @@ from vit_edge.accuracy.paired import Paired
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["LAYERS_SHOWN", "damage_plot", "interval_plot", "range_plot", "reliability_plot"]
+__all__ = [
+    "BASE_COLOUR",
+    "LAYERS_SHOWN",
+    "MODEL_COLOUR",
+    "damage_plot",
+    "draw",
+    "interval_plot",
+    "range_plot",
+    "reliability_plot",
+]
 
 LAYERS_SHOWN = 16
-_INK, _MUTED, _GRID, _BASE, _MODEL, _MENDED = ("#010101", "#020202", "#030303", "#040404", "#050505", "#060606")
-_VARIABLES = {_INK: "ink", _MUTED: "muted", _GRID: "grid", _BASE: "base", _MODEL: "model", _MENDED: "mended"}
+_INK, _MUTED, _GRID, BASE_COLOUR, MODEL_COLOUR, _MENDED = (
+    "#010101",
+    "#020202",
+    "#030303",
+    "#040404",
+    "#050505",
+    "#060606",
+)
+_VARIABLES = {
+    _INK: "ink",
+    _MUTED: "muted",
+    _GRID: "grid",
+    BASE_COLOUR: "base",
+    MODEL_COLOUR: "model",
+    _MENDED: "mended",
+}
 _WIDTH = 4.4  # inches: shown at its size on a desk, and 10 pt stay readable where a phone shrinks it
 _NAME_CHARACTERS = 26
 _STYLE: dict[str, Any] = {
@@ -46,7 +69,7 @@ _STYLE: dict[str, Any] = {
 }
 
 
-def _draw(name: str, height: float, paint: Callable[["Axes"], None]) -> str:
+def draw(name: str, height: float, paint: Callable[["Axes"], None]) -> str:
     """One SVG; `name` keeps its ids apart from those of the page's other plots."""
     matplotlib = report_package("matplotlib")
     figure_module = report_package("matplotlib.figure")
@@ -73,8 +96,8 @@ def interval_plot(paired: Paired, max_drop: float | None) -> str:
 
     def paint(axes: "Axes") -> None:
         low, high = paired.interval
-        axes.plot([low, high], [0, 0], color=_MODEL, linewidth=3, solid_capstyle="butt")
-        axes.plot([paired.drop], [0], "o", color=_MODEL, markersize=9)
+        axes.plot([low, high], [0, 0], color=MODEL_COLOUR, linewidth=3, solid_capstyle="butt")
+        axes.plot([paired.drop], [0], "o", color=MODEL_COLOUR, markersize=9)
         axes.axvline(0, color=_MUTED, linewidth=1)
         if max_drop is not None:
             axes.axvline(max_drop, color=_MENDED, linewidth=2, linestyle="--")
@@ -83,7 +106,7 @@ def interval_plot(paired: Paired, max_drop: float | None) -> str:
         axes.spines["left"].set_visible(False)
         axes.margins(x=0.18)
 
-    return _draw("interval", 1.3, paint)
+    return draw("interval", 1.3, paint)
 
 
 def reliability_plot(model: Accuracy, baseline: Accuracy | None) -> str:
@@ -91,7 +114,7 @@ def reliability_plot(model: Accuracy, baseline: Accuracy | None) -> str:
 
     def paint(axes: "Axes") -> None:
         axes.plot([0, 1], [0, 1], color=_MUTED, linewidth=1, linestyle=":")
-        for found, colour, name in ((baseline, _BASE, "baseline"), (model, _MODEL, "model")):
+        for found, colour, name in ((baseline, BASE_COLOUR, "baseline"), (model, MODEL_COLOUR, "model")):
             if found:
                 bins = [(each.confidence, each.accuracy, each.images) for each in found.bins]
                 most = max(images for _, _, images in bins)
@@ -101,7 +124,7 @@ def reliability_plot(model: Accuracy, baseline: Accuracy | None) -> str:
         axes.set(xlim=(-0.03, 1.05), ylim=(-0.03, 1.08), xlabel="confidence", ylabel="share right")
         axes.legend(loc="upper left")
 
-    return _draw("reliability", 3.4, paint)
+    return draw("reliability", 3.4, paint)
 
 
 def _names(layers: Sequence[Layer]) -> list[str]:
@@ -128,12 +151,12 @@ def damage_plot(layers: Sequence[Layer]) -> str:
     worst = sorted(layers, key=lambda layer: -layer.damage)[:LAYERS_SHOWN]
 
     def paint(axes: "Axes") -> None:
-        colours = [_MENDED if layer.mended else _MODEL for layer in worst]
+        colours = [_MENDED if layer.mended else MODEL_COLOUR for layer in worst]
         axes.barh(range(len(worst)), [layer.damage for layer in worst], color=colours, height=0.7)
         axes.set_xlabel("damage if quantized plainly")
         _rows(axes, worst)
 
-    return _draw("damage", _height(worst), paint)
+    return draw("damage", _height(worst), paint)
 
 
 def range_plot(layers: Sequence[Layer]) -> str:
@@ -145,7 +168,7 @@ def range_plot(layers: Sequence[Layer]) -> str:
     def paint(axes: "Axes") -> None:
         for row, layer in enumerate(widest):
             low, high = max(layer.p999, tiny), max(layer.largest, tiny)
-            colour = _MENDED if layer.mended else _MODEL
+            colour = _MENDED if layer.mended else MODEL_COLOUR
             axes.plot([low, high], [row, row], color=colour, linewidth=1.5)
             axes.plot([low], [row], "|", color=colour, markersize=9, markeredgewidth=2)
             axes.plot([high], [row], "o", color=colour, markersize=6)
@@ -155,4 +178,4 @@ def range_plot(layers: Sequence[Layer]) -> str:
         axes.set_xlabel("input (| 99.9 %, ● largest)")
         _rows(axes, widest)
 
-    return _draw("ranges", _height(widest), paint)
+    return draw("ranges", _height(widest), paint)

@@ -24,6 +24,7 @@ from vit_edge.cli.export import export
 from vit_edge.cli.inspect import inspect
 from vit_edge.cli.predict import predict
 from vit_edge.cli.quantize import quantize
+from vit_edge.cli.tune import tune
 from vit_edge.cli.verify import verify
 from vit_edge.runtime.errors import ConfigError, VitEdgeError
 from vit_edge.runtime.text import printable
@@ -39,7 +40,7 @@ def cli() -> None:
     """From a trained Vision Transformer to one verified ONNX file on a device."""
 
 
-for _command in (export, adopt, verify, quantize, evaluate, bench, predict, inspect, doctor, demo):
+for _command in (export, adopt, verify, quantize, evaluate, bench, tune, predict, inspect, doctor, demo):
     cli.add_command(_command)
 
 
